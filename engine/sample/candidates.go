@@ -1,0 +1,195 @@
+package sample
+
+import (
+	"fmt"
+	"math"
+)
+
+// maxVocab is the largest vocabulary: an entry holds a token in 20 bits. The
+// largest vocabularies in use have 2¹⁸ tokens and a few.
+const maxVocab = 1 << 20
+
+// one is the weight of the most likely token. Weights are integers, so that a
+// sum is exact and has no order; a vocabulary of them sums to at most 2⁶⁰. What
+// is less likely than 2⁻⁴⁰ of the most likely token is never drawn.
+const one = 1 << 40
+
+// cutoff is the distance in nats from the most likely token beyond which a
+// weight rounds to 0: above 40·ln 2 = 27.73.
+const cutoff = 28
+
+// Scratch is the working memory of one draw: 20 bytes for each token of the
+// vocabulary. The engine's loop owns one and lends it to every sampler; nothing
+// in it outlives a call.
+type Scratch struct {
+	entries []entry   // candidates in token order. [≤ vocab]
+	work    []entry   // a copy of candidates to be reordered. [≤ vocab]
+	raw     []float32 // the row as the model gave it. [vocab]
+}
+
+// NewScratch makes the memory for rows of vocab logits.
+func NewScratch(vocab int) *Scratch {
+	if vocab < 1 || vocab > maxVocab {
+		panic(fmt.Sprintf("sample: a vocabulary of %d tokens is not in 1 … %d", vocab, maxVocab))
+	}
+	return &Scratch{
+		entries: make([]entry, 0, vocab),
+		work:    make([]entry, 0, vocab),
+		raw:     make([]float32, vocab),
+	}
+}
+
+// entry is a token with what ranks it: a value of 44 bits above the complement
+// of its id. Entries are distinct, and descending order puts the greatest value
+// first and the lowest id first among equal values. The value is a logit's
+// ordinal or a weight.
+type entry uint64
+
+func newEntry(value uint64, id int) entry { return entry(value*maxVocab + uint64(maxVocab-1-id)) }
+func (e entry) value() uint64             { return uint64(e / maxVocab) }
+func (e entry) id() int32                 { return int32(maxVocab - 1 - e%maxVocab) }
+
+// ordinal maps floats to integers of the same order; −0 and 0 are one.
+func ordinal(x float32) uint64 {
+	b := math.Float32bits(x + 0)
+	return uint64(b ^ (uint32(int32(b)>>31) | 1<<31))
+}
+
+// logit is the float of an ordinal.
+func logit(ordinal uint64) float32 {
+	b := uint32(ordinal)
+	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31))
+}
+
+// top returns the k greatest logits that are at least floor, in token order,
+// with their ordinals as values. It keeps up to twice as many and halves them
+// whenever they are full, so that a typical row costs one comparison a token.
+// NaN is less than everything.
+func (s *Scratch) top(logits []float32, floor float32, k int) []entry {
+	full := min(max(2*k, 256), len(logits))
+	kept := s.entries[:0]
+	above := math.Nextafter32(floor, float32(math.Inf(-1)))
+	for id, x := range logits {
+		if !(x > above) {
+			continue
+		}
+		if len(kept) == full {
+			kept = s.cut(kept, k)
+			// Later tokens have higher ids, so an equal logit is not enough.
+			above = lowest(kept)
+			if !(x > above) {
+				continue
+			}
+		}
+		kept = append(kept, newEntry(ordinal(x), id))
+	}
+	if len(kept) > k {
+		kept = s.cut(kept, k)
+	}
+	return kept
+}
+
+// lowest is the least logit of entries that hold ordinals.
+func lowest(entries []entry) float32 {
+	least := entries[0]
+	for _, e := range entries[1:] {
+		least = min(least, e)
+	}
+	return logit(least.value())
+}
+
+// cut keeps the k greatest of more than k entries, in their order.
+func (s *Scratch) cut(entries []entry, k int) []entry {
+	return atLeast(entries, kth(append(s.work[:0], entries...), k))
+}
+
+// nucleus keeps the shortest list of greatest weights that sum to at least p of
+// all. Source: Holtzman et al., https://arxiv.org/abs/1904.09751, section 3.1.
+func (s *Scratch) nucleus(entries []entry, p float64) []entry {
+	total := sum(entries)
+	// The product is rounded, so need may be off by one part in 2⁵².
+	need := min(max(uint64(math.Ceil(p*float64(total))), 1), total)
+	// Weights below an even share of what may be left out sum to less than it:
+	// they are outside, and most tokens are among them.
+	share := (total - need) / uint64(len(entries))
+	work := s.work[:0]
+	for _, e := range entries {
+		if e.value() >= share {
+			work = append(work, e)
+		}
+	}
+	return atLeast(entries, reaching(work, need))
+}
+
+// atLeast keeps the entries from least upwards, in their order.
+func atLeast(entries []entry, least entry) []entry {
+	kept := entries[:0]
+	for _, e := range entries {
+		if e >= least {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// sum adds the weights up.
+func sum(entries []entry) uint64 {
+	var total uint64
+	for _, e := range entries {
+		total += e.value()
+	}
+	return total
+}
+
+// kth returns the k-th greatest entry, 1 ≤ k ≤ len(entries), and reorders them.
+// Source: Hoare, Algorithm 65: Find, https://doi.org/10.1145/366622.366647.
+func kth(entries []entry, k int) entry {
+	for {
+		i := partition(entries)
+		switch {
+		case k <= i:
+			entries = entries[:i]
+		case k == i+1:
+			return entries[i]
+		default:
+			entries, k = entries[i+1:], k-i-1
+		}
+	}
+}
+
+// reaching returns the entry at which the weights, added from the greatest down,
+// reach need, 1 ≤ need ≤ their sum, and reorders them.
+func reaching(entries []entry, need uint64) entry {
+	for {
+		i := partition(entries)
+		before := sum(entries[:i])
+		with := before + entries[i].value()
+		switch {
+		case need <= before:
+			entries = entries[:i]
+		case need <= with:
+			return entries[i]
+		default:
+			entries, need = entries[i+1:], need-with
+		}
+	}
+}
+
+// partition puts a pivot at the index it returns, the greater entries before it
+// and the lesser ones after it. The pivot's place is scattered by the number of
+// entries, so that rows with an order of their own are not the slow case.
+func partition(entries []entry) int {
+	last := len(entries) - 1
+	at := int(uint64(uint32(len(entries))*0x9E3779B9) * uint64(len(entries)) >> 32)
+	pivot := entries[at]
+	entries[at] = entries[last]
+	i := 0
+	for j, e := range entries[:last] {
+		if e > pivot {
+			entries[i], entries[j] = e, entries[i]
+			i++
+		}
+	}
+	entries[last], entries[i] = entries[i], pivot
+	return i
+}

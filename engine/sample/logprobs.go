@@ -1,0 +1,65 @@
+package sample
+
+import (
+	"math"
+	"slices"
+)
+
+// Logprob is a token and the natural logarithm of its probability.
+type Logprob struct {
+	ID    int32
+	Value float32
+}
+
+// logprobs are a row's log probabilities as the model gave them: before bias,
+// bans, penalties and temperature, as vLLM reports them by default
+// (logprobs_mode "raw_logprobs", https://docs.vllm.ai, "Sampling parameters").
+type logprobs struct {
+	row  []float32 // [vocab]
+	peak float64   // the greatest logit
+	norm float64   // the logarithm of the sum of e^(logit − peak)
+}
+
+// newLogprobs keeps a copy of the row in the scratch, for the row is about to be
+// changed.
+func newLogprobs(s *Scratch, logits []float32) logprobs {
+	row := s.raw[:copy(s.raw, logits)]
+	_, x := greatest(row)
+	peak, total := float64(x), 0.0
+	for _, x := range row {
+		switch d := float64(x) - peak; {
+		case float64(x) == peak: // also where both are infinite
+			total++
+		case d < 0:
+			total += exp(d)
+		}
+	}
+	return logprobs{row, peak, math.Log(total)}
+}
+
+// of is a token's log probability; −Inf where it has none.
+func (l logprobs) of(id int32) float32 {
+	switch x := float64(l.row[id]); {
+	case !(x > math.Inf(-1)):
+		return float32(math.Inf(-1))
+	case x == l.peak:
+		return float32(-l.norm)
+	default:
+		return float32(x - l.peak - l.norm)
+	}
+}
+
+// top lists the n most likely tokens, the lowest id first among equals; fewer
+// when fewer have a probability.
+func (l logprobs) top(s *Scratch, n int) []Logprob {
+	if n == 0 {
+		return nil
+	}
+	entries := s.top(l.row, -math.MaxFloat32, n)
+	slices.Sort(entries)
+	list := make([]Logprob, len(entries))
+	for i, e := range entries {
+		list[len(list)-1-i] = Logprob{e.id(), l.of(e.id())}
+	}
+	return list
+}

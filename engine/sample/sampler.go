@@ -1,0 +1,180 @@
+package sample
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Sampler draws the tokens of one sequence. A token depends on its row of
+// logits, the tokens before it and the key (seed, choice, position) alone,
+// never on what else is in the batch.
+type Sampler struct {
+	params Params
+	choice int
+	vocab  int
+	// seen counts the output's tokens; those of the prompt alone stand at 0.
+	// nil when nothing is penalized.
+	seen map[int32]int32
+}
+
+// Token is what was drawn.
+type Token struct {
+	ID int32
+	// Logprob and Top are filled when Params.Logprobs is not negative: the log
+	// probabilities of the model itself, before bias, bans, penalties and
+	// temperature, so that they can be compared between requests. −Inf is a
+	// token that the model excludes.
+	Logprob float32
+	Top     []Logprob
+}
+
+// NewSampler makes the sampler of one of a request's choices. The parameters
+// have been validated; the prompt is not kept.
+func NewSampler(p Params, choice int, prompt []int32, vocab int) *Sampler {
+	s := &Sampler{params: p, choice: choice, vocab: vocab}
+	if p.RepetitionPenalty != 1 || p.PresencePenalty != 0 || p.FrequencyPenalty != 0 {
+		s.seen = make(map[int32]int32)
+	}
+	if p.RepetitionPenalty != 1 {
+		for _, id := range prompt {
+			if id >= 0 && int(id) < vocab {
+				s.seen[id] = 0
+			}
+		}
+	}
+	return s
+}
+
+// Accept counts a token of the output for the penalties. Sample does not: a
+// token may be drawn and refused, or known and never drawn.
+func (s *Sampler) Accept(id int32) {
+	if s.seen != nil && id >= 0 && int(id) < s.vocab {
+		s.seen[id]++
+	}
+}
+
+// Sample draws the token at a position of the sequence from its row of logits,
+// which it may change. [vocab] Banned tokens are out of the question. The order
+// is vLLM's: bias and bans, penalties, greedy at temperature 0; otherwise
+// temperature, min-p, top-k, top-p and one number against the sums of the
+// probabilities in token order.
+//
+// Logits that are NaN never win. If none is left, the token is the lowest that
+// is not banned.
+func (s *Sampler) Sample(scratch *Scratch, logits []float32, position int, banned []int32) Token {
+	if s.params.Logprobs < 0 {
+		return Token{ID: s.draw(scratch, logits, position, banned)}
+	}
+	raw := newLogprobs(scratch, logits)
+	id := s.draw(scratch, logits, position, banned)
+	return Token{id, raw.of(id), raw.top(scratch, s.params.Logprobs)}
+}
+
+func (s *Sampler) draw(scratch *Scratch, logits []float32, position int, banned []int32) int32 {
+	s.bias(logits, banned)
+	s.penalize(logits)
+	best, peak := greatest(logits)
+	switch {
+	case best < 0:
+		return lowestAllowed(banned, len(logits))
+	case s.params.Temperature == 0:
+		return best
+	}
+	candidates := s.candidates(scratch, logits, peak)
+	// The high half of noise · total is uniform in 0 … total−1.
+	at, _ := bits.Mul64(noise(s.params.Seed, s.choice, position), sum(candidates))
+	for _, c := range candidates {
+		if at < c.value() {
+			return c.id()
+		}
+		at -= c.value()
+	}
+	panic("sample: the weights sum to less than their sum")
+}
+
+// candidates are the tokens that may be drawn, with their weights, in token
+// order. Top-k comes before the weights, which are the dear part; min-p asks for
+// a share of the most likely token's probability, so the two commute.
+func (s *Sampler) candidates(scratch *Scratch, logits []float32, peak float32) []entry {
+	k := s.params.TopK
+	if k == 0 {
+		k = len(logits)
+	}
+	temperature := float64(s.params.Temperature)
+	floor := float32(float64(peak) - cutoff*temperature)
+	entries := scratch.top(logits, floor, k)
+	least := max(uint64(math.Ceil(float64(s.params.MinP)*one)), 1)
+	kept := entries[:0]
+	for _, e := range entries {
+		w := weight(logit(e.value()), peak, temperature)
+		if w >= least {
+			kept = append(kept, newEntry(w, int(e.id())))
+		}
+	}
+	if s.params.TopP < 1 {
+		kept = scratch.nucleus(kept, float64(s.params.TopP))
+	}
+	return kept
+}
+
+// weight is a logit's probability relative to the most likely token's.
+func weight(x, peak float32, temperature float64) uint64 {
+	if x == peak { // also where both are infinite
+		return one
+	}
+	return uint64(int64(exp((float64(x)-float64(peak))/temperature) * one))
+}
+
+// bias adds to single logits and takes the banned ones out.
+func (s *Sampler) bias(logits []float32, banned []int32) {
+	for id, b := range s.params.Bias {
+		logits[id] += b
+	}
+	for _, id := range banned {
+		if id >= 0 && int(id) < len(logits) {
+			logits[id] = float32(math.Inf(-1))
+		}
+	}
+}
+
+// penalize takes the repetition penalty first, then frequency and presence, as
+// vLLM does. Each token's logit is changed on its own, so the map's order does
+// not matter.
+func (s *Sampler) penalize(logits []float32) {
+	p := &s.params
+	for id, n := range s.seen {
+		x := logits[id]
+		if x > 0 {
+			x /= p.RepetitionPenalty
+		} else {
+			x *= p.RepetitionPenalty
+		}
+		if n > 0 {
+			x -= float32(p.FrequencyPenalty * float32(n))
+			x -= p.PresencePenalty
+		}
+		logits[id] = x
+	}
+}
+
+// greatest finds the first of the greatest logits; −1 if all are −Inf or NaN.
+func greatest(logits []float32) (int32, float32) {
+	best, peak := int32(-1), float32(math.Inf(-1))
+	for id, x := range logits {
+		if x > peak {
+			best, peak = int32(id), x
+		}
+	}
+	return best, peak
+}
+
+// lowestAllowed is the token of a row without any.
+func lowestAllowed(banned []int32, vocab int) int32 {
+	for id := range int32(vocab) {
+		if !slices.Contains(banned, id) {
+			return id
+		}
+	}
+	return 0
+}
