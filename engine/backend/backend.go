@@ -11,7 +11,15 @@
 // goroutines at a time.
 package backend
 
-import "github.com/wasmeter/wasmeter/engine/gguf"
+import (
+	"errors"
+
+	"github.com/wasmeter/wasmeter/engine/gguf"
+)
+
+// ErrNotFinite is the error of a step whose logits hold NaN or infinity: no
+// token can be sampled from them.
+var ErrNotFinite = errors.New("logits are not finite: the model file is damaged or not supported")
 
 // Tensor is a matrix of activations on the device, [rows, cols] float32
 // row-major. Rows beyond the step's batch hold leftovers.
@@ -77,11 +85,14 @@ type Backend interface {
 	// NewTensor makes a tensor of MaxRows rows.
 	NewTensor(cols int) (Tensor, error)
 	// NewWeight takes a matrix (or, with one dimension, a vector as one row)
-	// from a model file into the backend's layout. The source is not needed
-	// afterwards.
+	// from a model file into the backend's layout. The backend may keep reading
+	// t.Data, so the file stays open until Close; its owner is the caller.
 	NewWeight(t gguf.Tensor) (Weight, error)
 	// NewKV makes a cache of zeros.
 	NewKV(s KVShape) (KV, error)
+	// KVBytes is the memory that NewKV of this shape takes: it depends on the
+	// type in which the backend stores keys and values.
+	KVBytes(s KVShape) int64
 
 	// Begin starts a step. The batch must not change until Sync returns.
 	Begin(b *Batch)
@@ -112,8 +123,9 @@ type Backend interface {
 	// once Sync returned, until the next Begin.
 	Logits(w Weight, x Tensor) []float32
 
-	// Sync waits for the step and returns its first error. Afterwards the
-	// backend can be used again, unless it says that its device is lost.
+	// Sync waits for the step and returns its first error, ErrNotFinite among
+	// them. Afterwards the backend can be used again, unless it says that its
+	// device is lost.
 	Sync() error
 	// Close releases the device and everything on it.
 	Close() error
