@@ -46,7 +46,7 @@ func (c *cursor) u64(what string) (uint64, error) {
 // becoming a map key or an error message of the file's own size.
 func (c *cursor) text(what string, limit uint64) ([]byte, error) {
 	at := c.pos
-	n, err := c.u64("the length of " + what)
+	n, err := c.u64(what)
 	if err != nil {
 		return nil, err
 	}
