@@ -1,0 +1,67 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Level names a set of instructions, ordered: each level includes those before it.
+type Level int
+
+const (
+	// Generic is plain Go and runs everywhere.
+	Generic Level = iota
+	// AVX2 needs AVX2, FMA and F16C (x86-64-v3: Haswell, Zen and later).
+	AVX2
+	// AVX512VNNI adds AVX-512 F, BW, VL and VNNI (Cascade Lake, Zen 4 and later).
+	AVX512VNNI
+)
+
+// EnvLevel is the environment variable that forces a level.
+const EnvLevel = "WASMETER_CPU"
+
+var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVX512VNNI: "avx512vnni"}
+
+// String returns the name that ParseLevel reads.
+func (l Level) String() string {
+	if l < 0 || int(l) >= len(levelNames) {
+		return fmt.Sprintf("Level(%d)", int(l))
+	}
+	return levelNames[l]
+}
+
+// ParseLevel reads the name of a level, in any case.
+func ParseLevel(name string) (Level, error) {
+	for l, n := range levelNames {
+		if strings.EqualFold(name, n) {
+			return Level(l), nil
+		}
+	}
+	return Generic, fmt.Errorf("cpu level %q is unknown; use %s", name, strings.Join(levelNames[:], ", "))
+}
+
+// FromEnv returns the level that WASMETER_CPU asks for, or the best one of this
+// machine if the variable is empty. It is an error to ask for a level that the
+// machine lacks: a measurement must not silently run something else.
+func FromEnv(getenv func(string) string) (Level, error) {
+	name := getenv(EnvLevel)
+	if name == "" {
+		return Best(), nil
+	}
+	l, err := ParseLevel(name)
+	if err != nil {
+		return Generic, fmt.Errorf("environment variable %s: %w", EnvLevel, err)
+	}
+	if err := l.available(); err != nil {
+		return Generic, fmt.Errorf("environment variable %s: %w", EnvLevel, err)
+	}
+	return l, nil
+}
+
+// available tells why the level cannot run here, or nil.
+func (l Level) available() error {
+	if best := Best(); l < Generic || l > best {
+		return fmt.Errorf("cpu level %s is not available here; the best is %s", l, best)
+	}
+	return nil
+}

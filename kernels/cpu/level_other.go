@@ -1,0 +1,4 @@
+package cpu
+
+// Best returns Generic: this build holds no assembly.
+func Best() Level { return Generic }

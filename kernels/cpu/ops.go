@@ -1,0 +1,80 @@
+package cpu
+
+// Ops holds the kernels of one level. It has no other state: it may be shared
+// and used by many goroutines at once.
+//
+// Its methods check shapes and lengths, which callers derive from a model they
+// have already checked, and panic if they are wrong.
+type Ops struct {
+	level Level
+
+	matMulQ4, matMulQ8 matMulFunc
+
+	quantize func(q []int8, meta []Meta, x []float32)
+	f16ToF32 func(dst []float32, src []uint16)
+	f32ToF16 func(dst []uint16, src []float32)
+
+	dot      func(x, y []float32) float32
+	max      func(x []float32) float32
+	index    func(x []float32, v float32) int
+	expSum   func(dst, x []float32, max float32) float32
+	add      func(dst, x []float32)
+	scale    func(dst []float32, s float32)
+	scaleMul func(dst, x, w []float32, s float32)
+	siluMul  func(dst, gate, up []float32)
+	geluMul  func(dst, gate, up []float32)
+
+	scores func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int)
+	accum  func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int)
+
+	ropePairs, ropeHalves func(x, cos, sin []float32)
+
+	pause func(n int)
+}
+
+// Select returns the kernels of a level, or an error if this machine lacks it.
+func Select(level Level) (*Ops, error) {
+	if err := level.available(); err != nil {
+		return nil, err
+	}
+	o := generic()
+	o.accelerate(level)
+	return o, nil
+}
+
+// Level returns the level the kernels belong to.
+func (o *Ops) Level() Level { return o.level }
+
+// Pause spends about n spin-wait hints, some tens of cycles each, in which another
+// thread of the core may run.
+func (o *Ops) Pause(n int) { o.pause(n) }
+
+func generic() *Ops {
+	return &Ops{
+		level:      Generic,
+		matMulQ4:   matMulQ4Generic,
+		matMulQ8:   matMulQ8Generic,
+		quantize:   quantizeGeneric,
+		f16ToF32:   f16ToF32Generic,
+		f32ToF16:   f32ToF16Generic,
+		dot:        dotGeneric,
+		max:        maxGeneric,
+		index:      indexGeneric,
+		expSum:     expSumGeneric,
+		add:        addGeneric,
+		scale:      scaleGeneric,
+		scaleMul:   scaleMulGeneric,
+		siluMul:    siluMulGeneric,
+		geluMul:    geluMulGeneric,
+		scores:     scoresGeneric,
+		accum:      accumGeneric,
+		ropePairs:  ropePairsGeneric,
+		ropeHalves: ropeHalvesGeneric,
+		pause:      pauseGeneric,
+	}
+}
+
+func pauseGeneric(n int) {
+	for range n {
+	}
+}

@@ -1,0 +1,49 @@
+package cpu
+
+import "math"
+
+// Meta describes 32 consecutive int8 activations.
+type Meta struct {
+	// D is the scale: an activation is D·q. NaN if the block held a NaN or an infinity.
+	D float32
+	// DSum is D·Σq, the factor of a weight block's minimum.
+	DSum float32
+	// Bias is -128·Σq, where sums of unsigned (q+128) 8-bit weights start.
+	Bias int32
+}
+
+// minQuantized is the smallest largest magnitude of a block that is kept. Below
+// it the reciprocal of the scale would overflow; such a block becomes zero.
+const minQuantized = 0x1p-100
+
+// quantizeGeneric turns x into int8, block by block: D = max|x| / 127, and q is x
+// · (127 / max|x|) rounded to the nearest, ties to even. So q stays within ±127;
+// the kernels rely on -128 never occurring here.
+func quantizeGeneric(q []int8, meta []Meta, x []float32) {
+	for b := range meta {
+		q, x := q[b*BlockColumns:][:BlockColumns], x[b*BlockColumns:][:BlockColumns]
+		var bits uint32 // of the largest magnitude; NaN is above infinity in this order
+		for _, v := range x {
+			bits = max(bits, math.Float32bits(v)&^(1<<31))
+		}
+		largest := math.Float32frombits(bits)
+		if bits >= 0x7f800000 || largest < minQuantized {
+			clear(q)
+			meta[b] = Meta{}
+			if bits >= 0x7f800000 {
+				nan := math.Float32frombits(0x7fc00000)
+				meta[b] = Meta{D: nan, DSum: nan}
+			}
+			continue
+		}
+		inverse := 127 / largest
+		var sum int32
+		for i, v := range x {
+			n := int32(math.RoundToEven(float64(v * inverse)))
+			q[i] = int8(n)
+			sum += n
+		}
+		d := largest / 127
+		meta[b] = Meta{D: d, DSum: d * float32(sum), Bias: -128 * sum}
+	}
+}
