@@ -3,39 +3,33 @@ package sample
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// maxVocab is the largest vocabulary: an entry holds a token in 20 bits. The
-// largest vocabularies in use have 2¹⁸ tokens and a few.
-const maxVocab = 1 << 20
+// MaxVocab is the largest vocabulary, for an entry holds a token in 20 bits. The
+// largest in use have 2¹⁸ tokens and a few; the engine refuses a model beyond.
+const MaxVocab = 1 << 20
 
-// one is the weight of the most likely token. Weights are integers, so that a
-// sum is exact and has no order; a vocabulary of them sums to at most 2⁶⁰. What
-// is less likely than 2⁻⁴⁰ of the most likely token is never drawn.
-const one = 1 << 40
-
-// cutoff is the distance in nats from the most likely token beyond which a
-// weight rounds to 0: above 40·ln 2 = 27.73.
-const cutoff = 28
-
-// Scratch is the working memory of one draw: 20 bytes for each token of the
+// Scratch is the working memory of one draw, 20 bytes for each token of the
 // vocabulary. The engine's loop owns one and lends it to every sampler; nothing
 // in it outlives a call.
 type Scratch struct {
 	entries []entry   // candidates in token order. [≤ vocab]
 	work    []entry   // a copy of candidates to be reordered. [≤ vocab]
 	raw     []float32 // the row as the model gave it. [vocab]
+	powers  powers
 }
 
-// NewScratch makes the memory for rows of vocab logits.
+// NewScratch makes the memory for rows of vocab logits, 1 … MaxVocab.
 func NewScratch(vocab int) *Scratch {
-	if vocab < 1 || vocab > maxVocab {
-		panic(fmt.Sprintf("sample: a vocabulary of %d tokens is not in 1 … %d", vocab, maxVocab))
+	if vocab < 1 || vocab > MaxVocab {
+		panic(fmt.Sprintf("sample: a vocabulary of %d tokens is not in 1 … %d", vocab, MaxVocab))
 	}
 	return &Scratch{
 		entries: make([]entry, 0, vocab),
 		work:    make([]entry, 0, vocab),
 		raw:     make([]float32, vocab),
+		powers:  newPowers(),
 	}
 }
 
@@ -45,9 +39,9 @@ func NewScratch(vocab int) *Scratch {
 // ordinal or a weight.
 type entry uint64
 
-func newEntry(value uint64, id int) entry { return entry(value*maxVocab + uint64(maxVocab-1-id)) }
-func (e entry) value() uint64             { return uint64(e / maxVocab) }
-func (e entry) id() int32                 { return int32(maxVocab - 1 - e%maxVocab) }
+func newEntry(value uint64, id int) entry { return entry(value*MaxVocab + uint64(MaxVocab-1-id)) }
+func (e entry) value() uint64             { return uint64(e / MaxVocab) }
+func (e entry) id() int32                 { return int32(MaxVocab - 1 - e%MaxVocab) }
 
 // ordinal maps floats to integers of the same order; −0 and 0 are one.
 func ordinal(x float32) uint64 {
@@ -61,41 +55,53 @@ func logit(ordinal uint64) float32 {
 	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31))
 }
 
-// top returns the k greatest logits that are at least floor, in token order,
-// with their ordinals as values. It keeps up to twice as many and halves them
-// whenever they are full, so that a typical row costs one comparison a token.
-// NaN is less than everything.
-func (s *Scratch) top(logits []float32, floor float32, k int) []entry {
+// top returns the k greatest logits, in token order, with their ordinals as
+// values; fewer when more are −Inf or NaN. It keeps up to twice as many and
+// halves them whenever they are full, so that a typical row costs one comparison
+// a token.
+func (s *Scratch) top(logits []float32, k int) []entry {
 	full := min(max(2*k, 256), len(logits))
 	kept := s.entries[:0]
-	above := math.Nextafter32(floor, float32(math.Inf(-1)))
-	for id, x := range logits {
-		if !(x > above) {
-			continue
-		}
-		if len(kept) == full {
+	floor := float32(math.Inf(-1))
+	for i := next(logits, 0, floor); i < len(logits); i = next(logits, i+1, floor) {
+		kept = append(kept, newEntry(ordinal(logits[i]), i))
+		if len(kept) == full && k < full {
 			kept = s.cut(kept, k)
 			// Later tokens have higher ids, so an equal logit is not enough.
-			above = lowest(kept)
-			if !(x > above) {
-				continue
-			}
+			floor = logit(slices.Min(kept).value())
 		}
-		kept = append(kept, newEntry(ordinal(x), id))
 	}
-	if len(kept) > k {
+	if k < len(kept) {
 		kept = s.cut(kept, k)
 	}
 	return kept
 }
 
-// lowest is the least logit of entries that hold ordinals.
-func lowest(entries []entry) float32 {
-	least := entries[0]
-	for _, e := range entries[1:] {
-		least = min(least, e)
+// weigh puts weights in the place of ordinals.
+func (s *Scratch) weigh(entries []entry, scale float64) []entry {
+	if len(entries) == 0 {
+		return entries
 	}
-	return logit(least.value())
+	peak := logit(slices.Max(entries).value())
+	for i, e := range entries {
+		entries[i] = newEntry(s.powers.weight(logit(e.value()), peak, scale), int(e.id()))
+	}
+	return entries
+}
+
+// weighAll returns the weights of all tokens that have one, in token order.
+func (s *Scratch) weighAll(logits []float32, scale float64) []entry {
+	entries := s.entries[:0]
+	best, peak := greatest(logits)
+	if best < 0 {
+		return entries
+	}
+	for id, x := range logits {
+		if w := s.powers.weight(x, peak, scale); w > 0 {
+			entries = append(entries, newEntry(w, id))
+		}
+	}
+	return entries
 }
 
 // cut keeps the k greatest of more than k entries, in their order.

@@ -16,7 +16,7 @@ type Logprob struct {
 // (logprobs_mode "raw_logprobs", https://docs.vllm.ai, "Sampling parameters").
 type logprobs struct {
 	row  []float32 // [vocab]
-	peak float64   // the greatest logit
+	peak float32   // the greatest logit
 	norm float64   // the logarithm of the sum of e^(logit − peak)
 }
 
@@ -24,28 +24,26 @@ type logprobs struct {
 // changed.
 func newLogprobs(s *Scratch, logits []float32) logprobs {
 	row := s.raw[:copy(s.raw, logits)]
-	_, x := greatest(row)
-	peak, total := float64(x), 0.0
-	for _, x := range row {
-		switch d := float64(x) - peak; {
-		case float64(x) == peak: // also where both are infinite
-			total++
-		case d < 0:
-			total += exp(d)
-		}
+	best, peak := greatest(row)
+	if best < 0 {
+		return logprobs{row, 0, 0} // no token has any
 	}
-	return logprobs{row, peak, math.Log(total)}
+	var total uint64
+	for _, x := range row {
+		total += s.powers.weight(x, peak, scale(1))
+	}
+	return logprobs{row, peak, math.Log(float64(total) / one)}
 }
 
 // of is a token's log probability; −Inf where it has none.
 func (l logprobs) of(id int32) float32 {
-	switch x := float64(l.row[id]); {
-	case !(x > math.Inf(-1)):
+	switch x := l.row[id]; {
+	case !(float64(x) > math.Inf(-1)):
 		return float32(math.Inf(-1))
-	case x == l.peak:
+	case x == l.peak: // also where both are infinite
 		return float32(-l.norm)
 	default:
-		return float32(x - l.peak - l.norm)
+		return float32(float64(x) - float64(l.peak) - l.norm)
 	}
 }
 
@@ -55,7 +53,7 @@ func (l logprobs) top(s *Scratch, n int) []Logprob {
 	if n == 0 {
 		return nil
 	}
-	entries := s.top(l.row, -math.MaxFloat32, n)
+	entries := s.top(l.row, n)
 	slices.Sort(entries)
 	list := make([]Logprob, len(entries))
 	for i, e := range entries {

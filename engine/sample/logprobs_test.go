@@ -42,7 +42,7 @@ func TestLogprobsAgainstSort(t *testing.T) {
 			// float32's rounding of a value near −10, and the sum's 1e-8.
 			want := float64(row[id]) - math.Log(total)
 			if got.ID != id || math.Abs(float64(got.Value)-want) > 1e-6 {
-				t.Errorf("%d of the most likely: %+v, want token %d with %v", n, got, id, want)
+				t.Fatalf("%d of the most likely: %+v, want token %d with %v", n, got, id, want)
 			}
 		}
 		if len(token.Top) != n {
