@@ -1,0 +1,17 @@
+// Package plugin runs WebAssembly plugins in a sandbox.
+//
+// A plugin is a core wasm module that speaks the ABI of ABI.md. The host
+// hands it a binary Frame (the whole life of one request: counts, stamps,
+// names) and gets back a small JSON document of members to add to the answer.
+//
+//	Host ── Load(Spec) ──▶ Plugin ── NewChain ──▶ Chain ── Shape(Frame) ──▶ members ── Splice ──▶ answer
+//
+// A Host owns the compilation cache. A Plugin owns one wazero runtime and a
+// bounded pool of instances of its module; an instance serves one call at a
+// time and keeps nothing from one request to the next. A Chain is an ordered
+// list of plugins whose granted fields do not collide.
+//
+// The package knows wazero, the standard library and jsontext. It knows
+// nothing of HTTP, of the engine or of the wire types; the names of the
+// wire's own members come in as Options.Reserved.
+package plugin

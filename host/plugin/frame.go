@@ -1,0 +1,339 @@
+package plugin
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Sizes of the frame's parts, see ABI.md "Frame".
+const (
+	frameMagic   = "WMF1"
+	headerSize   = 256
+	eventStride  = 24
+	choiceStride = 88
+	stringCount  = 14
+	pairSize     = 8 // u32 offset, u32 length
+)
+
+// Endpoint says which API a request came through.
+type Endpoint uint8
+
+// Endpoints.
+const (
+	EndpointChat        Endpoint = 1
+	EndpointCompletions Endpoint = 2
+	EndpointResponses   Endpoint = 3
+)
+
+// Outcome says how a request, or one of its choices, ended.
+type Outcome uint8
+
+// Outcomes.
+const (
+	OutcomeRunning Outcome = iota
+	OutcomeStop
+	OutcomeLength
+	OutcomeToolCalls
+	OutcomeClientAbort
+	OutcomeServerError
+	OutcomeRejected
+	OutcomeDeadline
+	OutcomeShutdown
+	OutcomeSlowReader
+	OutcomeDenied
+	OutcomePluginError
+	OutcomeCrashRecovered
+)
+
+// Flags are the frame's facts about a request.
+type Flags uint32
+
+// Flags. FlagMultiPrompt and FlagMultiTurn win over FlagMultiChoice.
+const (
+	FlagStream           Flags = 1 << 0
+	FlagPartial          Flags = 1 << 1
+	FlagMultiChoice      Flags = 1 << 2
+	FlagMultiPrompt      Flags = 1 << 3
+	FlagMultiTurn        Flags = 1 << 4
+	FlagTimingUnknown    Flags = 1 << 5
+	FlagTimingsWanted    Flags = 1 << 6
+	FlagReplay           Flags = 1 << 7
+	FlagSynthetic        Flags = 1 << 8
+	FlagBatch            Flags = 1 << 9
+	FlagUsageChunkWanted Flags = 1 << 10
+)
+
+// flagsSeveral are the flags under which the header's stamps belong to no
+// single generation.
+const flagsSeveral = FlagMultiChoice | FlagMultiPrompt | FlagMultiTurn
+
+// EventKind says what an Event is about.
+type EventKind uint16
+
+// Event kinds. EventTokens is one engine step, with its time in
+// microseconds in Aux; EventDraft has the accepted drafts in NumTokens and
+// the drafted ones in Aux.
+const (
+	EventQueued     EventKind = 1
+	EventScheduled  EventKind = 2
+	EventFirstToken EventKind = 3
+	EventTokens     EventKind = 4
+	EventPreempted  EventKind = 5
+	EventResumed    EventKind = 6
+	EventFinished   EventKind = 7
+	EventAborted    EventKind = 8
+	EventRejected   EventKind = 9
+	EventDraft      EventKind = 10
+)
+
+// Event is one entry of a request's history.
+type Event struct {
+	TimeNS      uint64 // since arrival
+	Kind        EventKind
+	Flags       uint16
+	NumTokens   uint32
+	BatchTokens uint32 // tokens computed in the whole step
+	Aux         uint32
+}
+
+// Choice is the account of one choice of a request.
+type Choice struct {
+	Index            uint32
+	PromptIndex      uint32
+	FinishReason     Outcome
+	PromptTokens     uint32
+	CachedTokens     uint32
+	CompletionTokens uint32
+	ReasoningTokens  uint32
+	DeliveredTokens  uint32
+	QueuedNS         uint64
+	ScheduledNS      uint64
+	FirstTokenNS     uint64
+	LastTokenNS      uint64
+	DeviceNS         uint64
+	Drafted          uint32
+	Accepted         uint32
+	SpecSteps        uint32
+}
+
+// Frame is what a plugin is told about one request. Stamps are nanoseconds
+// since arrival by the monotonic clock; 0 means it never happened, so a real
+// stamp is at least 1. A Frame is not changed by encoding it.
+type Frame struct {
+	Flags      Flags
+	Endpoint   Endpoint
+	Outcome    Outcome
+	N          uint16 // choices asked for
+	Prompts    uint16
+	HTTPStatus uint16
+	ToolCalls  uint16
+
+	ArrivalUnixNS uint64
+
+	PromptTokens       uint32
+	CompletionTokens   uint32
+	CachedPromptTokens uint32
+	CacheWriteTokens   uint32
+	ReasoningTokens    uint32
+	ImageTokens        uint32
+	AudioTokens        uint32
+	DeliveredTokens    uint32
+	RecomputedTokens   uint32
+	Preemptions        uint32
+	DraftedTokens      uint32
+	AcceptedTokens     uint32
+	MaxTokens          uint32
+	Priority           int32
+	SLOTTFTms          uint32 // 0 = none, as the next
+	SLOTPOTms          uint32
+	DeadlineMS         uint32
+
+	QueuedNS     uint64
+	ScheduledNS  uint64
+	FirstTokenNS uint64
+	LastTokenNS  uint64
+	FinishedNS   uint64
+	DeviceNS     uint64
+	RecordSeq    uint64 // ledger sequence of the start record, 0 without a ledger
+
+	// Strings, in the order of the string table.
+	RequestID       string
+	AttemptID       string
+	ClientRequestID string
+	Model           string
+	Tenant          string
+	KeyName         string
+	Adapter         string
+	ServiceTier     string
+	UserHash        string
+	IdempotencyKey  string
+	Metadata        string // the request's, JSON
+	ChainID         string
+	Carry           string
+	SpecJSON        string // acceptance statistics, a JSON object, or empty
+
+	Choices  []Choice
+	Events   []Event
+	Document []byte
+}
+
+// Append appends the frame as hook sees it, with all its tables.
+func (f *Frame) Append(dst []byte, hook Hook) []byte {
+	return f.append(dst, hook, maskChoices|maskEvents|maskRequestBody|maskResponseBody)
+}
+
+// strings returns the string table in its fixed order.
+func (f *Frame) strings() [stringCount]string {
+	return [stringCount]string{
+		f.RequestID, f.AttemptID, f.ClientRequestID, f.Model, f.Tenant, f.KeyName, f.Adapter,
+		f.ServiceTier, f.UserHash, f.IdempotencyKey, f.Metadata, f.ChainID, f.Carry, f.SpecJSON,
+	}
+}
+
+// layout is where the parts of a frame lie, in bytes from its start. A part
+// that is left out has offset 0.
+type layout struct {
+	choices, events, strings, text, document int
+	size                                     int
+}
+
+// layout places header, choices, events, string table, text and document one
+// after the other. Every part but the last two has a size divisible by 8, so
+// the tables stay 8-aligned without padding.
+func (f *Frame) layout(parts mask) layout {
+	var l layout
+	l.size = headerSize
+	if parts&maskChoices != 0 && len(f.Choices) > 0 {
+		l.choices = l.size
+		l.size += len(f.Choices) * choiceStride
+	}
+	if parts&maskEvents != 0 && len(f.Events) > 0 {
+		l.events = l.size
+		l.size += len(f.Events) * eventStride
+	}
+	l.strings = l.size
+	l.text = l.strings + stringCount*pairSize
+	l.size = l.text
+	for _, s := range f.strings() {
+		l.size += len(s)
+	}
+	if parts&(maskRequestBody|maskResponseBody) != 0 && len(f.Document) > 0 {
+		l.document = l.size
+		l.size += len(f.Document)
+	}
+	return l
+}
+
+// append appends the frame with the optional parts that are set in parts.
+func (f *Frame) append(dst []byte, hook Hook, parts mask) []byte {
+	l := f.layout(parts)
+	if int64(l.size) > 1<<32-1 {
+		// The caller bounds strings and tables long before this.
+		panic(fmt.Sprintf("plugin: frame of %d bytes does not fit 32-bit offsets", l.size))
+	}
+	start := len(dst)
+	dst = f.appendHeader(dst, hook, l)
+	if l.choices != 0 {
+		for i := range f.Choices {
+			dst = f.Choices[i].append(dst)
+		}
+	}
+	if l.events != 0 {
+		for i := range f.Events {
+			dst = f.Events[i].append(dst)
+		}
+	}
+	table := f.strings()
+	offset := l.text
+	for _, s := range table {
+		at := offset
+		if s == "" {
+			at = 0
+		}
+		dst = appendU32(dst, uint32(at), uint32(len(s)))
+		offset += len(s)
+	}
+	for _, s := range table {
+		dst = append(dst, s...)
+	}
+	if l.document != 0 {
+		dst = append(dst, f.Document...)
+	}
+	if len(dst)-start != l.size {
+		panic(fmt.Sprintf("plugin: frame has %d bytes, its layout says %d", len(dst)-start, l.size))
+	}
+	return dst
+}
+
+func (f *Frame) appendHeader(dst []byte, hook Hook, l layout) []byte {
+	stamps := [5]uint64{f.QueuedNS, f.ScheduledNS, f.FirstTokenNS, f.LastTokenNS, f.FinishedNS}
+	if hook == HookShape && f.Flags&flagsSeveral != 0 {
+		// With several generations in one answer no stamp is the request's
+		// own; zeroing them here keeps any plugin from publishing one.
+		stamps = [5]uint64{}
+	}
+	start := len(dst)
+	dst = append(dst, frameMagic...)
+	dst = appendU16(dst, headerSize, 0)
+	dst = appendU32(dst, uint32(f.Flags))
+	dst = append(dst, byte(f.Endpoint), byte(hook), byte(f.Outcome), 0)
+	dst = appendU16(dst, f.N, f.Prompts, f.HTTPStatus, f.ToolCalls)
+	dst = appendU64(dst, f.ArrivalUnixNS)
+	dst = appendU32(dst,
+		f.PromptTokens, f.CompletionTokens, f.CachedPromptTokens, f.CacheWriteTokens, f.ReasoningTokens,
+		f.ImageTokens, f.AudioTokens, f.DeliveredTokens, f.RecomputedTokens, f.Preemptions,
+		f.DraftedTokens, f.AcceptedTokens, f.MaxTokens, uint32(f.Priority),
+		f.SLOTTFTms, f.SLOTPOTms, f.DeadlineMS, 0)
+	dst = appendU64(dst, stamps[:]...)
+	dst = appendU64(dst, f.DeviceNS, f.RecordSeq)
+
+	numEvents, numChoices, documentLen := 0, 0, 0
+	if l.events != 0 {
+		numEvents = len(f.Events)
+	}
+	if l.choices != 0 {
+		numChoices = len(f.Choices)
+	}
+	if l.document != 0 {
+		documentLen = len(f.Document)
+	}
+	dst = appendU32(dst, uint32(l.events), uint32(numEvents))
+	dst = appendU16(dst, eventStride, choiceStride)
+	dst = appendU32(dst, uint32(l.choices), uint32(numChoices), uint32(l.strings), stringCount, uint32(l.document), uint32(documentLen))
+	var reserved [headerSize]byte
+	return append(dst, reserved[:headerSize-(len(dst)-start)]...)
+}
+
+func (e *Event) append(dst []byte) []byte {
+	dst = appendU64(dst, e.TimeNS)
+	dst = appendU16(dst, uint16(e.Kind), e.Flags)
+	return appendU32(dst, e.NumTokens, e.BatchTokens, e.Aux)
+}
+
+func (c *Choice) append(dst []byte) []byte {
+	dst = appendU32(dst, c.Index, c.PromptIndex, uint32(c.FinishReason), c.PromptTokens,
+		c.CachedTokens, c.CompletionTokens, c.ReasoningTokens, c.DeliveredTokens)
+	dst = appendU64(dst, c.QueuedNS, c.ScheduledNS, c.FirstTokenNS, c.LastTokenNS, c.DeviceNS)
+	return appendU32(dst, c.Drafted, c.Accepted, c.SpecSteps, 0)
+}
+
+func appendU16(dst []byte, values ...uint16) []byte {
+	for _, v := range values {
+		dst = binary.LittleEndian.AppendUint16(dst, v)
+	}
+	return dst
+}
+
+func appendU32(dst []byte, values ...uint32) []byte {
+	for _, v := range values {
+		dst = binary.LittleEndian.AppendUint32(dst, v)
+	}
+	return dst
+}
+
+func appendU64(dst []byte, values ...uint64) []byte {
+	for _, v := range values {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	return dst
+}

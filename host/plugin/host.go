@@ -1,0 +1,85 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// Options steer a Host.
+type Options struct {
+	// CacheDir keeps compiled modules between starts. It holds native code
+	// that is run as it is found, so it must belong to this user alone
+	// (mode 0700); it is made if it is missing. Empty: in memory only.
+	CacheDir string
+	// Logger receives what plugins say and how they fail. Nil: discarded.
+	Logger *slog.Logger
+	// Reserved are the member names of the wire's own objects, which no
+	// plugin may write.
+	Reserved []string
+	// Observer is told of every call, from the goroutine that made it. Nil:
+	// nobody is.
+	Observer func(Call)
+}
+
+// Call is one call of a hook, for counters.
+type Call struct {
+	Plugin   string
+	Hook     Hook
+	Failure  FailureKind // empty when the call succeeded
+	Duration time.Duration
+}
+
+// Host loads plugins. It owns the compilation cache that they share; each
+// plugin has a wazero runtime of its own.
+type Host struct {
+	logger   *slog.Logger
+	observer func(Call)
+	reserved map[string]bool
+	cache    wazero.CompilationCache
+
+	// compiling serialises compilation and the first instantiation of a
+	// module: with a shared cache wazero 1.12 publishes a cached module
+	// before its entry code exists (its issue 2547).
+	compiling sync.Mutex
+}
+
+// NewHost opens the compilation cache.
+func NewHost(ctx context.Context, options Options) (*Host, error) {
+	h := &Host{logger: options.Logger, observer: options.Observer, reserved: make(map[string]bool, len(options.Reserved))}
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
+	for _, name := range options.Reserved {
+		h.reserved[name] = true
+	}
+	if options.CacheDir == "" {
+		h.cache = wazero.NewCompilationCache()
+		return h, nil
+	}
+	if err := secureDir(options.CacheDir); err != nil {
+		return nil, fmt.Errorf("plugin cache: %w", err)
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(options.CacheDir)
+	if err != nil {
+		return nil, fmt.Errorf("plugin cache: %w", err)
+	}
+	h.cache = cache
+	return h, nil
+}
+
+// Close releases the compilation cache. The plugins are closed before it.
+func (h *Host) Close(ctx context.Context) error {
+	return h.cache.Close(ctx)
+}
+
+// observe reports a call to the observer.
+func (h *Host) observe(p *Plugin, hook Hook, failure FailureKind, since time.Time) {
+	if h.observer != nil {
+		h.observer(Call{Plugin: p.name, Hook: hook, Failure: failure, Duration: time.Since(since)})
+	}
+}

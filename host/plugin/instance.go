@@ -1,0 +1,236 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// instance is one instantiated module. It serves one call at a time; whoever
+// took it from the pool owns it.
+type instance struct {
+	plugin *Plugin
+	module api.Module
+	memory api.Memory
+	mask   mask
+
+	bufferFunction api.Function
+	shapeFunction  api.Function // nil if the module has no shape hook
+	stack          [1]uint64    // argument and result of a guest call
+
+	// spoiled: a call trapped, exited or was stopped. The guest's state is
+	// undefined, so the instance must not be called again.
+	spoiled bool
+
+	// State of the call under way, for the host functions.
+	call   callContext
+	clock  uint64   // ns; moves by itself, see wasi.go
+	random rand.PCG // reseeded for each call
+	said   []byte   // what the guest wrote to stderr in this call
+	words  string   // last thing it logged; kept while it starts
+}
+
+// callContext hands the instance to the host functions through the context
+// that wazero passes along, without allocating a value for each call.
+type callContext struct {
+	context.Context
+	instance *instance
+}
+
+type instanceKey struct{}
+
+// Value implements context.Context.
+func (c *callContext) Value(key any) any {
+	if _, found := key.(instanceKey); found {
+		return c.instance
+	}
+	return c.Context.Value(key)
+}
+
+// instantiate makes an instance and runs its init.
+func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
+	// A client that goes away must not cost the pool an instance.
+	ctx = context.WithoutCancel(ctx)
+	module, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		return nil, fmt.Errorf("instantiate: %w", err)
+	}
+	in := &instance{
+		plugin:         p,
+		module:         module,
+		memory:         module.Memory(),
+		bufferFunction: module.ExportedFunction(exportBuffer),
+		shapeFunction:  module.ExportedFunction(exportShape),
+	}
+	if err := in.init(ctx); err != nil {
+		in.close(ctx)
+		return nil, err
+	}
+	return in, nil
+}
+
+func (in *instance) init(ctx context.Context) error {
+	ctx, cancel := in.begin(ctx, initGuard)
+	defer cancel()
+	in.random.Seed(0, 0)
+	failed := func(what string, err error) error {
+		in.flushSaid(ctx)
+		if in.words != "" {
+			return fmt.Errorf("%s: %w; it said: %s", what, err, in.words)
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if initialize := in.module.ExportedFunction(exportInitialize); initialize != nil {
+		if err := in.invoke(ctx, initialize); err != nil {
+			return failed(exportInitialize, err)
+		}
+	}
+	config := in.plugin.config
+	buffer, err := in.reserve(ctx, len(config))
+	if err != nil {
+		return failed("init", err)
+	}
+	copy(buffer, config)
+	in.stack[0] = uint64(len(config))
+	if err := in.invoke(ctx, in.module.ExportedFunction(exportInit)); err != nil {
+		return failed("init", err)
+	}
+	result := int32(in.stack[0])
+	if result < 0 {
+		return failed("init", fmt.Errorf("the plugin refused its configuration with %d", result))
+	}
+	in.mask = mask(result)
+	if in.plugin.pool != nil && in.mask != in.plugin.mask {
+		return fmt.Errorf("init returned the mask %#x, and %#x in the first instance; it must depend on the configuration alone", result, uint32(in.plugin.mask))
+	}
+	in.flushSaid(ctx)
+	in.words = ""
+	return nil
+}
+
+// shape runs the shape hook on frame and appends the members of its result
+// to dst.
+func (in *instance) shape(ctx context.Context, frame *Frame, dst []byte) ([]byte, *Failure) {
+	ctx, cancel := in.begin(ctx, callGuard)
+	defer cancel()
+	in.random.Seed(frame.ArrivalUnixNS, frame.RecordSeq)
+
+	parts := in.mask & (maskEvents | maskChoices)
+	size := frame.layout(parts).size
+	buffer, err := in.reserve(ctx, size)
+	if err != nil {
+		return dst, in.classify(ctx, HookShape, err)
+	}
+	frame.append(buffer[:0], HookShape, parts)
+	in.stack[0] = uint64(size)
+	if err := in.invoke(ctx, in.shapeFunction); err != nil {
+		return dst, in.classify(ctx, HookShape, err)
+	}
+	in.flushSaid(ctx)
+
+	if in.stack[0] == 0 {
+		return dst, nil
+	}
+	// The result stays a view of guest memory: no guest code runs until its
+	// members are copied to dst.
+	pointer, length := uint32(in.stack[0]>>32), uint32(in.stack[0])
+	result, inside := in.memory.Read(pointer, length)
+	if !inside {
+		err := fmt.Errorf("result at %d, %d bytes, is outside the memory of %d bytes", pointer, length, in.memory.Size())
+		return dst, in.plugin.failure(HookShape, FailureBadResult, err)
+	}
+	members, err := in.plugin.rules.appendShape(dst, result)
+	if err != nil {
+		kind := FailureBadResult
+		if denied := (*deniedKey)(nil); errors.As(err, &denied) {
+			kind = FailureDeniedKey
+		}
+		return dst, in.plugin.failure(HookShape, kind, err)
+	}
+	return members, nil
+}
+
+// begin prepares the context of a call. The guard is for modules that are
+// not trusted to end; wazero watches it from a goroutine that may outlive
+// the call, so such a call has a callContext of its own.
+func (in *instance) begin(ctx context.Context, guard time.Duration) (context.Context, context.CancelFunc) {
+	if !in.plugin.guarded {
+		in.call = callContext{Context: ctx, instance: in}
+		return &in.call, nothingToCancel
+	}
+	guardedCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guard)
+	return &callContext{Context: guardedCtx, instance: in}, cancel
+}
+
+func nothingToCancel() {}
+
+// errRefused is a guest that gives no buffer.
+var errRefused = errors.New("it gives no buffer")
+
+// reserve asks the guest for a buffer of size bytes and gives a view of it.
+func (in *instance) reserve(ctx context.Context, size int) ([]byte, error) {
+	in.stack[0] = uint64(size)
+	if err := in.invoke(ctx, in.bufferFunction); err != nil {
+		return nil, err
+	}
+	pointer := uint32(in.stack[0])
+	if pointer == 0 {
+		return nil, fmt.Errorf("%w for %d bytes", errRefused, size)
+	}
+	buffer, inside := in.memory.Read(pointer, uint32(size))
+	if !inside || pointer%8 != 0 {
+		in.spoiled = true
+		return nil, fmt.Errorf("%s gave %d for %d bytes; it gives an 8-aligned address inside the memory of %d bytes", exportBuffer, pointer, size, in.memory.Size())
+	}
+	return buffer[:size:size], nil
+}
+
+// invoke calls a guest function with in.stack as its argument and result.
+func (in *instance) invoke(ctx context.Context, function api.Function) error {
+	if err := function.CallWithStack(ctx, in.stack[:]); err != nil {
+		in.spoiled = true
+		return &guestError{err}
+	}
+	return nil
+}
+
+// guestError is a call that did not return.
+type guestError struct{ cause error }
+
+// Error leaves out wazero's stack trace, which names functions of the guest
+// and fills many lines.
+func (e *guestError) Error() string {
+	line, _, _ := strings.Cut(e.cause.Error(), "\n")
+	return strings.TrimSuffix(line, " (recovered by wazero)")
+}
+
+func (e *guestError) Unwrap() error { return e.cause }
+
+// classify gives the failure of a call whose guest functions failed.
+func (in *instance) classify(ctx context.Context, hook Hook, err error) *Failure {
+	in.flushSaid(ctx)
+	kind := FailureTrap
+	if errors.Is(err, errRefused) {
+		in.spoiled = true
+		kind = FailureMemory
+	}
+	if exit := (*sys.ExitError)(nil); errors.As(err, &exit) {
+		switch exit.ExitCode() {
+		case sys.ExitCodeDeadlineExceeded, sys.ExitCodeContextCanceled:
+			kind = FailureTimeout
+			err = fmt.Errorf("stopped after %v: %w", callGuard, err)
+		}
+	}
+	return in.plugin.failure(hook, kind, err)
+}
+
+// close releases the instance. Its error is of no use: the memory goes
+// whether or not the module ended well.
+func (in *instance) close(ctx context.Context) { _ = in.module.Close(ctx) }

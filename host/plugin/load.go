@@ -1,0 +1,136 @@
+package plugin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// Load reads, checks, compiles and initialises a plugin. Every fault that
+// can be seen before running it is in the error.
+func (h *Host) Load(ctx context.Context, spec Spec) (*Plugin, error) {
+	p, err := h.load(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %q: %w", spec.Name, err)
+	}
+	return p, nil
+}
+
+func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
+	if err := spec.validate(h.reserved); err != nil {
+		return nil, err
+	}
+	wasm := spec.Wasm
+	if spec.Path != "" {
+		var err error
+		if wasm, err = readModule(spec.Path); err != nil {
+			return nil, err
+		}
+	}
+	digest := sha256.Sum256(wasm)
+	hash := hex.EncodeToString(digest[:])
+	if spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, hash) {
+		return nil, fmt.Errorf("the module has sha256 %s, the configuration pins %s; restore the file or, if the change is meant, pin the new hash", hash, strings.ToLower(spec.SHA256))
+	}
+	if err := checkModule(wasm, spec.memoryLimit()); err != nil {
+		return nil, fmt.Errorf("module refused: %w", err)
+	}
+	config := spec.Config
+	if len(config) == 0 {
+		config = []byte("{}")
+	}
+	p := &Plugin{
+		name:     spec.Name,
+		hash:     hash,
+		host:     h,
+		logger:   h.logger.With("plugin", spec.Name),
+		spoken:   newLineLimiter(),
+		failed:   newLineLimiter(),
+		config:   config,
+		policy:   spec.OnError,
+		override: spec.Override,
+		guarded:  spec.Path != "",
+		rules:    resultRules{fields: spec.Grants.Fields, reserved: h.reserved},
+		runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
+			WithCompilationCache(h.cache).
+			WithMemoryLimitPages(uint32(spec.memoryLimit()/wasmPage)).
+			WithCloseOnContextDone(spec.Path != "")),
+	}
+	if err := p.start(ctx, wasm); err != nil {
+		closeErr := p.runtime.Close(ctx)
+		if closeErr != nil {
+			return nil, fmt.Errorf("%w (and closing it: %w)", err, closeErr)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// start compiles the module, makes its first instance and fills the pool
+// with it.
+func (p *Plugin) start(ctx context.Context, wasm []byte) error {
+	p.host.compiling.Lock()
+	defer p.host.compiling.Unlock()
+
+	if err := instantiateImports(ctx, p.runtime); err != nil {
+		return err
+	}
+	var err error
+	if p.compiled, err = p.runtime.CompileModule(ctx, wasm); err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
+	first, err := p.instantiate(ctx)
+	if err != nil {
+		return err
+	}
+	if err := checkMask(first.mask); err != nil {
+		return err
+	}
+	if first.mask&maskShape != 0 && first.shapeFunction == nil {
+		return fmt.Errorf("init sets the bit of hook shape, and the module does not export %q", exportShape)
+	}
+	p.mask = first.mask
+	p.pool = newPool(p.instantiate)
+	p.pool.seed(first)
+	return nil
+}
+
+// checkMask refuses what the plugin expects of this host in vain.
+func checkMask(m mask) error {
+	if unknown := m &^ maskKnown; unknown != 0 {
+		return fmt.Errorf("init returned the mask %#x; bits %#x are not of ABI v1", uint32(m), uint32(unknown))
+	}
+	for _, part := range maskNames {
+		if m&part.bit != 0 && maskServed&part.bit == 0 {
+			return fmt.Errorf("init asks for %s, which is not available yet", part.name)
+		}
+	}
+	return nil
+}
+
+// readModule reads a module's file without trusting its size.
+func readModule(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	wasm, err := io.ReadAll(io.LimitReader(file, maxModuleBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return wasm, nil
+}

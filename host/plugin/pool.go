@@ -1,0 +1,130 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// checkoutWait is how long a call waits for a free instance: guest calls
+// take microseconds, so a longer wait means the guests hang.
+const checkoutWait = 5 * time.Millisecond
+
+var (
+	errPoolExhausted = errors.New("no free instance")
+	errPoolClosed    = errors.New("the plugin is closed")
+)
+
+// pool keeps a plugin's idle instances. At most size exist; they are made
+// when first needed. Every one of the size permits is at any time in slots
+// (no instance exists for it), in idle (with its instance) or held by a
+// caller. A sync.Pool would drop instances at every garbage collection, and
+// making one takes a Go guest milliseconds.
+type pool struct {
+	size   int
+	make   func(context.Context) (*instance, error)
+	idle   chan *instance
+	slots  chan struct{}
+	closed chan struct{}
+
+	closing sync.Once
+	drained error // result of the first close
+}
+
+// newPool makes a pool of GOMAXPROCS + 2 instances: no more calls can run at
+// once, and the rest cover goroutines that were descheduled inside one.
+func newPool(makeInstance func(context.Context) (*instance, error)) *pool {
+	size := runtime.GOMAXPROCS(0) + 2
+	p := &pool{
+		size:   size,
+		make:   makeInstance,
+		idle:   make(chan *instance, size),
+		slots:  make(chan struct{}, size),
+		closed: make(chan struct{}),
+	}
+	for range size {
+		p.slots <- struct{}{}
+	}
+	return p
+}
+
+// seed puts the first instance, made at load, into the pool.
+func (p *pool) seed(in *instance) {
+	<-p.slots
+	p.idle <- in
+}
+
+// take hands out an idle instance, or makes one, or waits a moment.
+func (p *pool) take(ctx context.Context) (*instance, error) {
+	select {
+	case <-p.closed:
+		return nil, errPoolClosed
+	default:
+	}
+	select {
+	case in := <-p.idle:
+		return in, nil
+	default:
+	}
+	select {
+	case <-p.slots:
+		return p.fill(ctx)
+	default:
+	}
+	timer := time.NewTimer(checkoutWait)
+	defer timer.Stop()
+	select {
+	case in := <-p.idle:
+		return in, nil
+	case <-p.slots:
+		return p.fill(ctx)
+	case <-timer.C:
+		return nil, fmt.Errorf("%w of %d in %v", errPoolExhausted, p.size, checkoutWait)
+	case <-p.closed:
+		return nil, errPoolClosed
+	}
+}
+
+// fill makes an instance for a permit that take holds.
+func (p *pool) fill(ctx context.Context) (*instance, error) {
+	in, err := p.make(ctx)
+	if err != nil {
+		p.slots <- struct{}{}
+		return nil, err
+	}
+	return in, nil
+}
+
+// put returns an instance that is fit for the next call. It lets go of the
+// caller's context, which may hold a whole request.
+func (p *pool) put(in *instance) {
+	in.call = callContext{}
+	p.idle <- in
+}
+
+// discard closes an instance and gives its permit back.
+func (p *pool) discard(ctx context.Context, in *instance) {
+	in.close(ctx)
+	p.slots <- struct{}{}
+}
+
+// close waits until all permits are back and closes the instances.
+func (p *pool) close(ctx context.Context) error {
+	p.closing.Do(func() {
+		close(p.closed)
+		for range p.size {
+			select {
+			case in := <-p.idle:
+				in.close(ctx)
+			case <-p.slots:
+			case <-ctx.Done():
+				p.drained = fmt.Errorf("close plugin: calls are still running: %w", ctx.Err())
+				return
+			}
+		}
+	})
+	return p.drained
+}

@@ -1,0 +1,100 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	defaultMemoryLimit = 16 << 20
+	maxMemoryLimit     = 4 << 30 // all that wasm32 can address
+	maxConfigBytes     = 1 << 20
+)
+
+// Spec is one plugin as the configuration describes it.
+type Spec struct {
+	// Name stands in logs, errors and metric labels: 1 to 64 of a-z, 0-9,
+	// - and _.
+	Name string
+	// Path is the module's file. Modules from files are not trusted: a
+	// wall-clock guard stops their calls.
+	Path string
+	// Wasm is a module built into this program, instead of Path. It is
+	// trusted to end its calls.
+	Wasm []byte
+	// SHA256 pins the module, in hex. Empty: not pinned.
+	SHA256 string
+	// Config is handed to the plugin's init as it is: a JSON object. Empty: {}.
+	Config []byte
+	Grants Grants
+	// OnError says what becomes of an answer when the plugin fails.
+	OnError Policy
+	// MemoryLimit bounds the linear memory of one instance, in bytes, in
+	// whole pages of 64 KiB. 0: 16 MiB. A Go plugin needs at least 4 MiB.
+	MemoryLimit int64
+	// Override lets the plugin replace fields that an earlier plugin of the
+	// chain is granted too.
+	Override bool
+	// Isolation is how instances are shared between requests: pooled, which
+	// is the default.
+	Isolation string
+}
+
+// validate reports every fault of the spec.
+func (s *Spec) validate(reserved map[string]bool) error {
+	faults := s.Grants.validate(reserved)
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !validName(s.Name) {
+		fault("name: %q; use 1 to 64 of a-z, 0-9, - and _", s.Name)
+	}
+	if (s.Path == "") == (s.Wasm == nil) {
+		fault("path, builtin: give exactly one of the two")
+	}
+	if digest, err := hex.DecodeString(s.SHA256); s.SHA256 != "" && (err != nil || len(digest) != 32) {
+		fault("sha256: %q is not 64 hex digits", s.SHA256)
+	}
+	if len(s.Config) > maxConfigBytes {
+		fault("config: %d bytes; at most %d", len(s.Config), maxConfigBytes)
+	} else if len(s.Config) > 0 && !isObject(s.Config) {
+		fault("config: not a strict JSON object")
+	}
+	if s.OnError > Null {
+		fault("on_error: policy %d is unknown; use open, closed or null", s.OnError)
+	}
+	if s.MemoryLimit != 0 && (s.MemoryLimit < wasmPage || s.MemoryLimit > maxMemoryLimit || s.MemoryLimit%wasmPage != 0) {
+		fault("memory_limit: %d bytes; use a multiple of 64 KiB up to 4 GiB, or 0 for 16 MiB", s.MemoryLimit)
+	}
+	switch s.Isolation {
+	case "", "pooled":
+	case "reset", "fresh":
+		fault("isolation: %s is not available yet; use pooled", s.Isolation)
+	default:
+		fault("isolation: %q is unknown; use pooled", s.Isolation)
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Spec) memoryLimit() int64 {
+	if s.MemoryLimit == 0 {
+		return defaultMemoryLimit
+	}
+	return s.MemoryLimit
+}
+
+func validName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
+
+func isObject(doc []byte) bool {
+	first := bytes.TrimLeft(doc, " \t\r\n")
+	return len(first) > 0 && first[0] == '{' && jsontext.Value(doc).IsValid()
+}
