@@ -1,0 +1,35 @@
+#!/bin/sh
+# Builds the Go plugins beside their sources. The result depends on the
+# sources and on the Go version alone, so a second build gives the same bytes.
+#   plugins/build.sh           builds into plugins/*/
+#   plugins/build.sh --check   builds elsewhere and compares
+set -eu
+cd "$(dirname "$0")"
+
+build() { # package folder, output file
+	GOOS=wasip1 GOARCH=wasm GOFLAGS= GOEXPERIMENT= GOWASM= GOAMD64= \
+		go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -o "$2" "./$1"
+}
+
+for main in */main.go; do
+	name=$(dirname "$main")
+	if [ "${1-}" != --check ]; then
+		build "$name" "$name/$name.wasm"
+		continue
+	fi
+	wanted=$(sed -n 's/^toolchain //p' ../go.mod)
+	found=$(go env GOVERSION)
+	if [ "$wanted" != "$found" ]; then
+		echo "plugins: $name.wasm was built with $wanted; not compared under $found"
+		continue
+	fi
+	rebuilt=$(mktemp)
+	trap 'rm -f "$rebuilt"' EXIT
+	build "$name" "$rebuilt"
+	if ! cmp -s "$rebuilt" "$name/$name.wasm"; then
+		echo "plugins: $name/$name.wasm is not what its sources give; run plugins/build.sh" >&2
+		exit 1
+	fi
+	rm -f "$rebuilt"
+	echo "plugins: $name.wasm is what its sources give"
+done
