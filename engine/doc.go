@@ -1,0 +1,19 @@
+// Package engine runs requests on a model: tokens in, tokens and text out, with
+// an exact record of when everything happened.
+//
+// One goroutine, the loop, owns scheduler, sequences, KV blocks, sampler and
+// model; none of them has a lock. Each turn of the loop
+//
+//  1. takes the commands that handlers have posted (submit, abort),
+//  2. schedules: spends a budget of rows on letting each sequence's computed
+//     tokens catch up with its known tokens (scheduler.go),
+//  3. fills a batch of integers (batch.go) and has the model compute it,
+//  4. samples a token for each sequence that caught up,
+//  5. decides text and ends (stop.go), and puts the outputs into the streams'
+//     mailboxes (stream.go), where the readers find them.
+//
+// The loop never waits for a reader and knows no HTTP, JSON or plugin. Handlers
+// tokenize, format and write in goroutines of their own.
+//
+// Two readings of one monotonic clock stamp each step; see Life.
+package engine

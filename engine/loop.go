@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/sample"
+)
+
+// loop is the one goroutine that owns scheduler, sequences, blocks, sampler
+// scratch and model. It never waits for a reader.
+type loop struct {
+	engine    *Engine
+	options   *Options // the engine's
+	scheduler scheduler
+	// ends are the model's end tokens.
+	ends []int32
+	// streams holds the sequences that have not ended, by stream; a choice that
+	// has ended is nil.
+	streams map[*Stream][]*sequence
+
+	// The rest is storage reused from step to step.
+	inbox   []command
+	batch   backend.Batch
+	scratch *sample.Scratch
+	sampled []sample.Token // in the order of the batch's Sample list
+	banned  []int32
+	text    []byte
+}
+
+// run steps until the engine is closed.
+func (l *loop) run() {
+	for l.drain() {
+		l.step()
+	}
+	for s := range l.streams {
+		l.abort(s)
+	}
+}
+
+// drain takes what handlers have asked, waiting while there is nothing to
+// compute. It returns false when the engine is closed.
+func (l *loop) drain() bool {
+	for {
+		select {
+		case <-l.engine.stop:
+			l.receive() // what was submitted before Close ends with it
+			return false
+		default:
+		}
+		l.receive()
+		if !l.scheduler.idle() {
+			return true
+		}
+		select {
+		case <-l.engine.wake:
+		case <-l.engine.stop:
+		}
+	}
+}
+
+// receive carries out the inbox's commands.
+func (l *loop) receive() {
+	e := l.engine
+	e.mu.Lock()
+	l.inbox, e.inbox = e.inbox, l.inbox[:0]
+	e.mu.Unlock()
+	for _, c := range l.inbox {
+		if c.abort {
+			l.abort(c.stream)
+		} else {
+			l.admit(c.stream, c.queued)
+		}
+	}
+	clear(l.inbox)
+}
+
+// admit puts a request's sequences into the waiting queue.
+func (l *loop) admit(s *Stream, queued time.Duration) {
+	seqs := make([]*sequence, s.open)
+	for i := range seqs {
+		seqs[i] = newSequence(s, i, queued, l.engine)
+		l.scheduler.waiting.add(seqs[i])
+		seqs[i].event(&l.options.Listener, Event{Kind: Queued, Time: queued})
+	}
+	l.streams[s] = seqs
+}
+
+// abort ends what still runs of a stream.
+func (l *loop) abort(s *Stream) {
+	now := l.options.Now()
+	for _, q := range l.streams[s] {
+		if q != nil {
+			l.finish(q, Output{Finish: Abort, StopToken: -1}, now)
+		}
+	}
+	if l.scheduler.idle() {
+		l.observe(Step{Start: now, End: now})
+	}
+}
+
+// step computes one batch: schedule, forward, sample, publish.
+func (l *loop) step() {
+	start := l.options.Now()
+	preemptions := 0
+	plan := l.scheduler.schedule(func(q *sequence) {
+		preemptions++
+		q.life.Preemptions++
+		q.event(&l.options.Listener, Event{Kind: Preempted, Time: start})
+	}, func(q *sequence) {
+		if q.life.Scheduled != 0 {
+			q.event(&l.options.Listener, Event{Kind: Resumed, Time: start, Tokens: q.pending()})
+			return
+		}
+		q.life.Scheduled = start
+		l.engine.leftQueue(q.prompt)
+		q.event(&l.options.Listener, Event{Kind: Scheduled, Time: start, Tokens: q.pending()})
+	})
+	if len(plan) == 0 {
+		return // the one sequence gave its blocks back, and begins again
+	}
+	fill(&l.batch, plan)
+	logits, err := l.engine.model.Forward(&l.batch)
+	if err == nil {
+		l.sampleAll(plan, logits)
+	}
+	end := l.options.Now()
+	l.attribute(plan, end-start)
+	if err != nil {
+		l.fail(plan, err, end)
+		l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Preemptions: preemptions})
+		return
+	}
+	prompt := l.advance(plan, end, end-start)
+	l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Prompt: prompt, Sampled: len(l.sampled), Preemptions: preemptions})
+}
+
+// sampleAll draws a token for each row in the batch's Sample list.
+func (l *loop) sampleAll(plan []work, logits []float32) {
+	l.sampled = l.sampled[:0]
+	vocab := l.engine.shape.Vocab
+	for _, w := range plan {
+		q := w.seq
+		if w.rows < q.pending() {
+			continue
+		}
+		n := len(l.sampled)
+		row := logits[n*vocab : (n+1)*vocab]
+		l.sampled = append(l.sampled, q.sampler.Sample(l.scratch, row, len(q.tokens), l.bans(q)))
+	}
+}
+
+// bans lists the tokens that q may not draw: what would end it too early.
+func (l *loop) bans(q *sequence) []int32 {
+	r := q.stream.req
+	if q.output() >= r.MinTokens {
+		return nil
+	}
+	l.banned = append(l.banned[:0], r.StopTokens...)
+	if !r.IgnoreEOS {
+		l.banned = append(l.banned, l.ends...)
+	}
+	return l.banned
+}
+
+// attribute shares a step's time among its sequences by rows, to the
+// nanosecond: what the division leaves goes to the first rows.
+func (l *loop) attribute(plan []work, d time.Duration) {
+	rows := time.Duration(l.batch.Rows())
+	done := time.Duration(0)
+	for _, w := range plan {
+		before := d * done / rows
+		done += time.Duration(w.rows)
+		w.seq.life.DeviceTime += d*done/rows - before
+	}
+}
+
+// advance enters the step's results into its sequences and returns how many
+// prompt tokens were computed for the first time.
+func (l *loop) advance(plan []work, end, took time.Duration) (prompt int) {
+	next := 0
+	for _, w := range plan {
+		q := w.seq
+		from := q.computed
+		pending := q.pending()
+		q.computed += w.rows
+		again := max(min(q.highest, q.computed)-from, 0)
+		q.life.RecomputedTokens += again
+		prompt += max(min(q.computed, q.prompt)-max(from, q.highest), 0)
+		if w.rows < pending {
+			continue
+		}
+		kind := Tokens
+		if q.life.First == 0 {
+			q.life.First, kind = end, FirstToken
+		}
+		q.life.Last = end
+		q.event(&l.options.Listener, Event{Kind: kind, Time: end, Tokens: 1, BatchTokens: l.batch.Rows(), StepTime: took})
+		l.accept(q, next, end)
+		next++
+	}
+	return prompt
+}
+
+// accept appends the step's i-th sampled token to its sequence, decides whether
+// that ends it, and publishes.
+func (l *loop) accept(q *sequence, i int, end time.Duration) {
+	r, token := q.stream.req, l.sampled[i]
+	early := q.output() < r.MinTokens
+	q.tokens = append(q.tokens, token.ID)
+	q.life.CompletionTokens++
+	q.sampler.Accept(token.ID)
+	o := Output{Tokens: l.sampled[i : i+1], StopToken: -1}
+	switch {
+	case !r.IgnoreEOS && slices.Contains(l.ends, token.ID):
+		o.Finish = Stop
+	case slices.Contains(r.StopTokens, token.ID):
+		o.Finish, o.StopToken = Stop, token.ID
+	}
+	dst := l.text[:0]
+	switch {
+	case o.Finish == Stop && !r.IncludeStop:
+		// The token that ends the sequence is not part of its text.
+	case early:
+		dst = q.text.release(dst, token.ID)
+	default:
+		var hit string
+		if dst, hit = q.text.push(dst, token.ID); hit != "" {
+			o.Finish, o.StopString = Stop, hit
+		}
+	}
+	if o.Finish == None && len(q.tokens) >= q.limit {
+		o.Finish = Length
+	}
+	if o.Finish != None && o.StopString == "" {
+		dst = q.text.flush(dst)
+	}
+	l.text, o.Text = dst, dst
+	if o.Finish != None {
+		l.finish(q, o, end)
+		return
+	}
+	o.Choice = q.choice
+	q.stream.put(o, false)
+}
+
+// finish ends a sequence in whatever way and publishes its last output.
+func (l *loop) finish(q *sequence, o Output, at time.Duration) {
+	s := q.stream
+	if q.life.Scheduled == 0 {
+		l.engine.leftQueue(q.prompt)
+	}
+	l.scheduler.remove(q)
+	q.life.Finished = at
+	kind := Finished
+	if o.Finish == Abort {
+		kind = Aborted
+		// What was held back belongs to the text: no stop string came.
+		o.Text = q.text.flush(l.text[:0])
+		l.text = o.Text
+	}
+	q.event(&l.options.Listener, Event{Kind: kind, Time: at})
+	if f := l.options.Listener.Finish; f != nil {
+		f(s.req, o.Finish, &q.life)
+	}
+	o.Choice, o.Life, o.Events = q.choice, q.life, q.events
+	l.streams[s][q.choice] = nil
+	s.open--
+	if s.open == 0 {
+		delete(l.streams, s)
+	}
+	s.put(o, s.open == 0)
+}
+
+// fail ends the sequences of a step that the device could not compute; the
+// others go on.
+func (l *loop) fail(plan []work, err error, end time.Duration) {
+	l.options.Logger.Error("step not computed", "error", err, "sequences", len(plan), "rows", l.batch.Rows())
+	for _, w := range plan {
+		l.finish(w.seq, Output{Finish: Failed, Err: err, StopToken: -1}, end)
+	}
+}
+
+// observe publishes the state after a step.
+func (l *loop) observe(s Step) {
+	s.Running, s.Waiting = len(l.scheduler.running), l.scheduler.waiting.len
+	s.Blocks = l.scheduler.pool.NumBlocks()
+	s.UsedBlocks = s.Blocks - l.scheduler.pool.NumFree()
+	l.engine.publish(s)
+	if f := l.options.Listener.Step; f != nil {
+		f(s)
+	}
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Options steer the engine. Zero values are filled by Default; Validate says
+// what is wrong with the rest.
+type Options struct {
+	// MaxNumSeqs bounds the sequences that run at once. Default 64, 1 … 65536.
+	MaxNumSeqs int
+	// MaxNumBatchedTokens is the token budget of a step: the rows computed at
+	// once. It bounds the time between two tokens while prompts are computed.
+	// Default 512, 1 … the backend's largest batch.
+	MaxNumBatchedTokens int
+	// MaxModelLen bounds prompt and output of one sequence together, in tokens.
+	// 0 takes the model's context, cut to what the KV cache holds.
+	MaxModelLen int
+	// BlockSize is the number of positions of a KV block. A power of two,
+	// 8 … 256; default 16.
+	BlockSize int
+	// KVCacheMemory is the memory for keys and values, in bytes. Default 1 GiB.
+	KVCacheMemory int64
+	// MaxQueuedRequests and MaxQueuedTokens bound what waits: sequences, and
+	// their prompt tokens. Defaults 1024 and 0; 0 is no bound.
+	MaxQueuedRequests, MaxQueuedTokens int
+	// Listener observes the engine.
+	Listener Listener
+	// Now is the monotonic clock; its readings are positive and never fall.
+	// Default: time since the process started.
+	Now func() time.Duration
+	// Logger takes warnings and errors. Default: nowhere.
+	Logger *slog.Logger
+}
+
+// Default are the options that need no thought.
+func Default() Options {
+	return Options{
+		MaxNumSeqs:          64,
+		MaxNumBatchedTokens: 512,
+		BlockSize:           16,
+		KVCacheMemory:       1 << 30,
+		MaxQueuedRequests:   1024,
+	}
+}
+
+// Validate collects every fault.
+func (o Options) Validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.MaxNumSeqs >= 1 && o.MaxNumSeqs <= 1<<16, "max_num_seqs: %d is not in 1 … 65536", o.MaxNumSeqs)
+	check(o.MaxNumBatchedTokens >= 1 && o.MaxNumBatchedTokens <= 1<<20, "max_num_batched_tokens: %d is not in 1 … 1048576", o.MaxNumBatchedTokens)
+	check(o.MaxModelLen >= 0, "max_model_len: %d is negative; use 0 for the model's own", o.MaxModelLen)
+	check(o.BlockSize >= 8 && o.BlockSize <= 256 && o.BlockSize&(o.BlockSize-1) == 0, "block_size: %d is not a power of two in 8 … 256; use 16 or 32", o.BlockSize)
+	check(o.KVCacheMemory > 0, "kv_cache_memory: %d bytes is not positive", o.KVCacheMemory)
+	check(o.MaxQueuedRequests >= 0, "max_queued_requests: %d is negative; use 0 for no bound", o.MaxQueuedRequests)
+	check(o.MaxQueuedTokens >= 0, "max_queued_tokens: %d is negative; use 0 for no bound", o.MaxQueuedTokens)
+	return errors.Join(faults...)
+}
+
+// processStart is the origin of the default clock, one second back so that
+// every reading is positive.
+var processStart = time.Now().Add(-time.Second)
+
+// monotonic is the default clock.
+func monotonic() time.Duration { return time.Since(processStart) }

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wasmeter/wasmeter/engine/kvcache"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected results of the scripts; read the diff")
+
+// TestScheduler runs the scripts of testdata/scheduler: blocks of a command,
+// "----" and its printed result. Commands:
+//
+//	pool blocks=N size=N budget=N seqs=N    an empty scheduler
+//	add NAME prompt=N                       a sequence joins the queue
+//	step                                    schedule; rows are computed, and a
+//	                                        sequence that caught up grows by one
+//	end NAME                                a sequence ends or leaves
+func TestScheduler(t *testing.T) {
+	files, err := filepath.Glob("testdata/scheduler/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in testdata/scheduler: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runScript(t, string(want))
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+			}
+		})
+	}
+}
+
+// script is the state of a scheduler script.
+type script struct {
+	scheduler
+	named map[string]*sequence
+	names map[*sequence]string
+}
+
+func runScript(t *testing.T, in string) []byte {
+	var out bytes.Buffer
+	s := &script{named: map[string]*sequence{}, names: map[*sequence]string{}}
+	for _, block := range strings.Split(strings.TrimSpace(in), "\n\n") {
+		head, _, _ := strings.Cut(block, "\n----")
+		lines := strings.Split(head, "\n")
+		command := lines[len(lines)-1]
+		if out.Len() > 0 {
+			out.WriteByte('\n')
+		}
+		fmt.Fprintf(&out, "%s\n----\n%s", head, s.do(t, command))
+	}
+	return out.Bytes()
+}
+
+func (s *script) do(t *testing.T, command string) string {
+	fields := strings.Fields(command)
+	args := map[string]int{}
+	for _, f := range fields[1:] {
+		if name, value, ok := strings.Cut(f, "="); ok {
+			n := 0
+			fmt.Sscan(value, &n)
+			args[name] = n
+		}
+	}
+	switch fields[0] {
+	case "pool":
+		pool, err := kvcache.NewPool(args["blocks"], args["size"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.scheduler = scheduler{pool: pool, budget: args["budget"], maxSeqs: args["seqs"]}
+	case "add":
+		q := &sequence{tokens: make([]int32, args["prompt"]), prompt: args["prompt"]}
+		s.named[fields[1]], s.names[q] = q, fields[1]
+		s.waiting.add(q)
+	case "end":
+		s.remove(s.named[fields[1]])
+		delete(s.named, fields[1])
+	case "step":
+		return s.step(t)
+	default:
+		t.Fatalf("unknown command %q", command)
+	}
+	return s.state(t)
+}
+
+func (s *script) step(t *testing.T) string {
+	var b strings.Builder
+	plan := s.schedule(
+		func(q *sequence) { fmt.Fprintf(&b, "preempt %s\n", s.names[q]) },
+		func(q *sequence) { fmt.Fprintf(&b, "admit %s\n", s.names[q]) },
+	)
+	for _, w := range plan {
+		q := w.seq
+		fmt.Fprintf(&b, "%s rows %d…%d", s.names[q], q.computed, q.computed+w.rows-1)
+		caughtUp := w.rows == q.pending()
+		q.computed += w.rows
+		if caughtUp {
+			q.tokens = append(q.tokens, 0)
+			b.WriteString(" sample")
+		}
+		b.WriteByte('\n')
+	}
+	if len(plan) == 0 {
+		b.WriteString("nothing to compute\n")
+	}
+	return b.String() + s.state(t)
+}
+
+func (s *script) state(t *testing.T) string {
+	tables := []*kvcache.Table{}
+	var running, waiting []string
+	for _, q := range s.running {
+		running = append(running, fmt.Sprintf("%s(%d/%d)", s.names[q], q.computed, len(q.tokens)))
+		tables = append(tables, &q.table)
+	}
+	for q := s.waiting.first; q != nil; q = q.next {
+		waiting = append(waiting, s.names[q])
+	}
+	if len(waiting) != s.waiting.len {
+		t.Errorf("queue says %d wait, and %d do", s.waiting.len, len(waiting))
+	}
+	if err := s.pool.Check(tables...); err != nil {
+		t.Error(err)
+	}
+	return fmt.Sprintf("running %v waiting %v free %d\n", running, waiting, s.pool.NumFree())
+}

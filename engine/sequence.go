@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/wasmeter/wasmeter/engine/kvcache"
+	"github.com/wasmeter/wasmeter/engine/sample"
+)
+
+// sequence is one choice of a request inside the loop, which owns it.
+type sequence struct {
+	stream *Stream
+	choice int
+	// tokens holds the prompt and what was sampled; prompt is the number of
+	// prompt tokens.
+	tokens []int32
+	prompt int
+	// limit is the length of tokens at which the sequence ends.
+	limit int
+	// computed is the number of leading tokens whose keys and values are in the
+	// cache. The scheduler's one rule is that computed catches up with
+	// len(tokens).
+	computed int
+	// highest is the largest value that computed had before a preemption: rows
+	// below it are computed again.
+	highest int
+	table   kvcache.Table
+	sampler *sample.Sampler
+	text    text
+	life    Life
+	events  []Event
+
+	// previous, next and queued are the waiting queue's.
+	previous, next *sequence
+	queued         bool
+}
+
+func newSequence(s *Stream, choice int, queued time.Duration, e *Engine) *sequence {
+	r := s.req
+	prompt := r.Prompts[choice/r.N]
+	q := &sequence{
+		stream:  s,
+		choice:  choice,
+		tokens:  append(make([]int32, 0, len(prompt)+16), prompt...),
+		prompt:  len(prompt),
+		limit:   e.context,
+		sampler: sample.NewSampler(r.Sampling, choice, prompt, e.shape.Vocab),
+		text:    newText(r, e.tokenizer),
+	}
+	if r.MaxTokens > 0 {
+		q.limit = min(q.limit, len(prompt)+r.MaxTokens)
+	}
+	q.life.Queued, q.life.PromptTokens = queued, len(prompt)
+	return q
+}
+
+// event records what happened, for the request and for the listener.
+func (q *sequence) event(l *Listener, e Event) {
+	e.Choice = q.choice
+	if q.stream.req.Events {
+		q.events = append(q.events, e)
+	}
+	if l.Event != nil {
+		l.Event(q.stream.req, e, &q.life)
+	}
+}
+
+// pending is the number of known tokens that are not computed.
+func (q *sequence) pending() int { return len(q.tokens) - q.computed }
+
+// output is the number of tokens sampled so far.
+func (q *sequence) output() int { return len(q.tokens) - q.prompt }
