@@ -1,0 +1,163 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/wasmeter/wasmeter/engine/gguf"
+)
+
+// None stands for a token that the model does not have.
+const None int32 = -1
+
+// TokenType is what a token is for, by its number in tokenizer.ggml.token_type.
+type TokenType int32
+
+// The types of tokens. Those of types Control and Unknown never come from text
+// that a user wrote; those of type UserDefined are recognised in any text.
+const (
+	Normal      TokenType = 1
+	Unknown     TokenType = 2
+	Control     TokenType = 3
+	UserDefined TokenType = 4
+	Unused      TokenType = 5
+	Byte        TokenType = 6
+)
+
+// Vocab is what a model file says about its tokenizer.
+type Vocab struct {
+	// Model is the family; "gpt2", byte-level BPE, is the one supported.
+	Model string
+	// Pre names the pre-tokenizer.
+	Pre string
+	// Tokens holds the spelling of each id: normal tokens in GPT-2's spelling of
+	// bytes, the others as they stand in text.
+	Tokens []string
+	// Types holds the type of each id; nil stands for all Normal.
+	Types []TokenType
+	// Merges lists pairs of tokens, separated by a space, the first to be merged
+	// first.
+	Merges []string
+	// BOS and EOS begin and end a text, None where the model has none.
+	BOS, EOS int32
+	// Ends lists further ids that end a generation, such as the end of a turn.
+	Ends []int32
+	// AddBOS tells whether a prompt starts with BOS.
+	AddBOS bool
+}
+
+// FromGGUF makes the tokenizer of a model file.
+func FromGGUF(f *gguf.File) (*Tokenizer, error) {
+	v, err := readVocab(f)
+	if err != nil {
+		return nil, fmt.Errorf("read tokenizer: %w", err)
+	}
+	return New(v)
+}
+
+func readVocab(f *gguf.File) (v Vocab, err error) {
+	if v.Model, err = f.Text("tokenizer.ggml.model"); err != nil {
+		return v, err
+	}
+	if v.Model != modelBPE {
+		return v, unknownModel(v.Model) // such a model need not have the other keys
+	}
+	if v.Pre, err = f.Text("tokenizer.ggml.pre"); err != nil {
+		return v, fmt.Errorf("%w; it names the pre-tokenizer, convert the model with a newer converter", err)
+	}
+	if v.Tokens, err = f.Texts("tokenizer.ggml.tokens"); err != nil {
+		return v, err
+	}
+	types, err := f.Ints("tokenizer.ggml.token_type")
+	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
+		return v, err
+	}
+	for _, t := range types {
+		v.Types = append(v.Types, TokenType(t))
+	}
+	if v.Merges, err = f.Texts("tokenizer.ggml.merges"); err != nil {
+		return v, err
+	}
+	if v.BOS, err = readID(f, "tokenizer.ggml.bos_token_id"); err != nil {
+		return v, err
+	}
+	if v.EOS, err = readID(f, "tokenizer.ggml.eos_token_id"); err != nil {
+		return v, err
+	}
+	for _, key := range []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} {
+		id, err := readID(f, key)
+		if err != nil {
+			return v, err
+		}
+		if id != None {
+			v.Ends = append(v.Ends, id)
+		}
+	}
+	v.AddBOS, err = f.Bool("tokenizer.ggml.add_bos_token")
+	if errors.Is(err, gguf.ErrNoKey) {
+		// llama.cpp's default, for the files that were converted before the key.
+		v.AddBOS, err = v.Pre == "llama-bpe" && v.BOS != None, nil
+	}
+	return v, err
+}
+
+func readID(f *gguf.File, key string) (int32, error) {
+	n, err := f.Uint(key)
+	switch {
+	case errors.Is(err, gguf.ErrNoKey):
+		return None, nil
+	case err != nil:
+		return None, err
+	case n > math.MaxInt32:
+		return None, fmt.Errorf("key %q: %d is not a token id", key, n)
+	}
+	return int32(n), nil
+}
+
+// GPT-2 spells each byte as one printable rune: a byte that is printable in
+// Latin-1 as itself, the n-th of the others as rune 256+n (bytes_to_unicode in
+// the reference implementation's encoder.py).
+
+// byteRunes returns the rune of each byte.
+func byteRunes() (runes [256]rune) {
+	other := rune(256)
+	for b := range runes {
+		if '!' <= b && b <= '~' || '¡' <= b && b <= '¬' || '®' <= b && b <= 'ÿ' {
+			runes[b] = rune(b)
+			continue
+		}
+		runes[b] = other
+		other++
+	}
+	return runes
+}
+
+// An unspeller turns GPT-2's spelling into bytes: entry r is rune r's byte,
+// -1 for a rune that spells none.
+type unspeller [256 + 68]int16
+
+func newUnspeller() *unspeller {
+	var u unspeller
+	for i := range u {
+		u[i] = -1
+	}
+	for b, r := range byteRunes() {
+		u[r] = int16(b)
+	}
+	return &u
+}
+
+// appendBytes appends the bytes that text spells. A text with any rune that
+// spells no byte stands for itself, as the Hugging Face byte-level decoder has
+// it.
+func (u *unspeller) appendBytes(dst []byte, text string) []byte {
+	start := len(dst)
+	for _, r := range text {
+		if int(r) >= len(u) || u[r] < 0 {
+			return append(dst[:start], text...)
+		}
+		dst = append(dst, byte(u[r]))
+	}
+	return dst
+}
