@@ -1,3 +1,5 @@
+//go:build !amd64 || noasm
+
 package cpu
 
 // Best returns Generic: this build holds no assembly.

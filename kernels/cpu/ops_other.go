@@ -1,3 +1,5 @@
+//go:build !amd64 || noasm
+
 package cpu
 
 // accelerate has nothing to add: only Generic is available in this build.
