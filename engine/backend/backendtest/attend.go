@@ -1,0 +1,91 @@
+package backendtest
+
+import (
+	"math"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+)
+
+// attentionShape is a test of Store and Attend.
+type attentionShape struct {
+	name                    string
+	heads, kvHeads, headDim int
+	blockSize               int
+	// contexts holds the positions that each sequence has in the cache before
+	// the step whose result is compared; the step's rows are shared among the
+	// sequences.
+	contexts []int
+}
+
+var attentionShapes = []attentionShape{
+	{"one head, first positions", 1, 1, 64, 16, []int{0}},
+	{"every head its own", 3, 3, 32, 16, []int{21}},
+	{"three heads a group", 9, 3, 64, 16, []int{0, 40, 5}},
+	{"all heads one group", 4, 1, 8, 8, []int{17, 0}},
+	{"wide heads, small blocks", 2, 1, 128, 4, []int{30}},
+	{"long context", 3, 1, 16, 16, []int{700, 255, 256, 300}},
+	{"blocks of 32", 4, 2, 80, 32, []int{33, 513}},
+}
+
+// attend fills a cache step by step and returns the attention of the last step.
+// Block tables are out of order, and a first layer holds other values.
+func attend(d *device, rows int, s attentionShape) []float32 {
+	const layers = 2
+	var tables [][]int32
+	total := 0
+	for _, context := range s.contexts {
+		n := (context + MaxRows + s.blockSize - 1) / s.blockSize
+		tables = append(tables, make([]int32, n))
+		total += n
+	}
+	order := d.rng.Perm(total)
+	for i := range tables {
+		for j := range tables[i] {
+			tables[i][j], order = int32(order[0]), order[1:]
+		}
+	}
+	kv, err := d.b.NewKV(backend.KVShape{Layers: layers, Blocks: total, BlockSize: s.blockSize, Heads: s.kvHeads, HeadDim: s.headDim})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	fill := func(batch *backend.Batch) {
+		d.b.Begin(batch)
+		for layer := range layers {
+			d.b.Store(kv, layer, d.input(s.kvHeads*s.headDim), d.input(s.kvHeads*s.headDim))
+		}
+	}
+	for i, context := range s.contexts {
+		for from := 0; from < context; from += MaxRows {
+			batch := &backend.Batch{}
+			Append(batch, count(min(MaxRows, context-from)), from, tables[i], s.blockSize)
+			fill(batch)
+			if err := d.b.Sync(); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+	}
+	batch := &backend.Batch{}
+	for i, context := range s.contexts {
+		share := rows / len(s.contexts)
+		if i == 0 {
+			share = rows - share*(len(s.contexts)-1)
+		}
+		if share > 0 {
+			Append(batch, count(share), context, tables[i], s.blockSize)
+		}
+	}
+	batch.Sample = count(batch.Rows())
+	fill(batch)
+	q, out := d.input(s.heads*s.headDim), d.tensor(s.heads*s.headDim)
+	d.b.Attend(out, q, kv, 1, float32(2/math.Sqrt(float64(s.headDim))))
+	return d.read(out)
+}
+
+// count returns 0 … n-1.
+func count(n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
+}

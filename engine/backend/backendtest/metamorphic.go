@@ -1,0 +1,98 @@
+package backendtest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+)
+
+// longPrompt crosses blocks, steps and the segments in which backends are
+// likely to cut attention.
+const longPrompt = 300
+
+// runChunks runs one sequence in steps of the given lengths, over and over.
+func runChunks(r *trial, seq int, lengths ...int) {
+	r.t.Helper()
+	for i, done := 0, 0; done < len(r.tokens[seq]); i++ {
+		n := min(lengths[i%len(lengths)], len(r.tokens[seq])-done)
+		r.step(share{seq, n})
+		done += n
+	}
+}
+
+// testModel compares a whole model with the reference.
+func testModel(t *testing.T, open func(t *testing.T) backend.Backend, tolerance float64) {
+	got, want := newTrial(t, open(t), longPrompt), newTrial(t, NewReference(MaxRows), longPrompt)
+	runChunks(got, 0, MaxRows)
+	runChunks(want, 0, MaxRows)
+	compare(t, got.logits[0], want.logits[0], tolerance)
+}
+
+// runBatched runs the sequences side by side: prompts of different lengths in
+// one step, then one token each until all are done.
+func runBatched(r *trial) {
+	r.t.Helper()
+	var prompts, tokens []share
+	for seq := range r.tokens {
+		prompts = append(prompts, share{seq, len(r.tokens[seq]) - 3})
+		tokens = append(tokens, share{seq, 1})
+	}
+	r.step(prompts...)
+	for range 3 {
+		r.step(tokens...)
+	}
+}
+
+// testAloneOrBatched demands the same bits of a sequence that runs alone and of
+// one among others.
+func testAloneOrBatched(t *testing.T, open func(t *testing.T) backend.Backend) {
+	lengths := []int{4, 30, 10, 19, 22}
+	batched, alone := newTrial(t, open(t), lengths...), newTrial(t, open(t), lengths...)
+	runBatched(batched)
+	for seq := range lengths {
+		runChunks(alone, seq, lengths[seq]-3, 1)
+	}
+	identical(t, "alone", alone, "batched", batched)
+}
+
+// testWholeOrChunked demands the same bits however a prompt is cut into steps.
+func testWholeOrChunked(t *testing.T, open func(t *testing.T) backend.Backend) {
+	whole, chunked := newTrial(t, open(t), longPrompt), newTrial(t, open(t), longPrompt)
+	runChunks(whole, 0, MaxRows)
+	runChunks(chunked, 0, 1, 2, 5, 16, 17, 3)
+	identical(t, "whole", whole, "chunked", chunked)
+}
+
+// Identical demands the same bits of two backends, such as one with one thread
+// and one with several.
+func Identical(t *testing.T, one, other backend.Backend) {
+	lengths := []int{longPrompt, 30, 4, 19}
+	trials := [2]*trial{newTrial(t, one, lengths...), newTrial(t, other, lengths...)}
+	for _, r := range trials {
+		for range 4 {
+			r.step(share{0, 74})
+		}
+		r.step(share{0, 1}, share{1, 27}, share{2, 1}, share{3, 16})
+		for range 3 {
+			r.step(share{0, 1}, share{1, 1}, share{2, 1}, share{3, 1})
+		}
+	}
+	identical(t, one.Name(), trials[0], other.Name(), trials[1])
+}
+
+func identical(t *testing.T, nameA string, a *trial, nameB string, b *trial) {
+	t.Helper()
+	for seq := range a.logits {
+		if len(a.logits[seq]) != len(b.logits[seq]) || len(a.logits[seq]) == 0 {
+			t.Fatalf("sequence %d: %d logits %s, %d %s", seq, len(a.logits[seq]), nameA, len(b.logits[seq]), nameB)
+		}
+		for i, x := range a.logits[seq] {
+			if y := b.logits[seq][i]; math.Float32bits(x) != math.Float32bits(y) {
+				t.Errorf("sequence %d, position %d, token %d: logit %g (%#x) %s, %g (%#x) %s", seq, i/tinyVocab, i%tinyVocab,
+					x, math.Float32bits(x), nameA, y, math.Float32bits(y), nameB)
+				break
+			}
+		}
+	}
+}

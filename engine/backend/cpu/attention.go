@@ -1,0 +1,287 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+)
+
+// Attention is computed in segments of a fixed number of positions, counted
+// from the sequence's first: each gives its largest score, the sum of its
+// weights and the weighted values, and the segments are joined in their order
+// (Milakov and Gimelshein, https://arxiv.org/abs/1805.02867; Dao et al.,
+// FlashAttention, https://arxiv.org/abs/2205.14135). A row's result is thereby
+// a function of its own position and cache alone; which rows share a tile, and
+// whether one thread does all segments or several do one each, changes nothing.
+
+const (
+	// segmentLen is the number of positions of a segment.
+	segmentLen = 256
+	// tileRows is the number of rows of a sequence that share the reading of
+	// keys and values.
+	tileRows = 8
+)
+
+// Estimated nanoseconds for one query of one head, position and dimension.
+const attendCost = 0.1
+
+// tile is a run of rows of one sequence.
+type tile struct {
+	row, rows int
+	position  int // of the first row; the others follow
+	blocks    []int32
+}
+
+// end is the number of positions that the tile's last row attends to.
+func (t *tile) end() int { return t.position + t.rows }
+
+// cutTiles lists the tiles of the batch.
+func (b *Backend) cutTiles() {
+	b.tiles = b.tiles[:0]
+	for i := range b.batch.Seqs {
+		s := &b.batch.Seqs[i]
+		for row := int(s.Row); row < int(s.Row+s.Len); row += tileRows {
+			b.tiles = append(b.tiles, tile{
+				row:      row,
+				rows:     min(tileRows, int(s.Row+s.Len)-row),
+				position: int(b.batch.Positions[row]),
+				blocks:   s.Blocks,
+			})
+		}
+	}
+}
+
+// part is the attention of some queries over some segments. Weights are
+// relative to the largest score, e^(score-highest).
+type part struct {
+	highest []float32 // [queries]
+	sum     []float32 // of the weights [queries]
+	values  []float32 // sum of weight · value [queries, headDim]
+}
+
+// attentionScratch is a thread's space for one tile and key head. A query is one
+// row's query head of the group, [row, head of the group].
+type attentionScratch struct {
+	queries []float32 // scaled [queries, headDim]
+	scores  []float32 // [queries, segmentLen]
+	segment part
+	total   part
+	factor  [2]float32
+}
+
+// attendTask is one Attend. A unit is a tile and a key head. Each is a chunk's
+// whole work; if there are too few units for the threads, each segment of a
+// unit is, and the parts are joined at the end.
+type attendTask struct {
+	b       *Backend
+	dst, q  *tensor
+	cache   *cache
+	layer   int
+	scale   float32
+	group   int // query heads of a key head
+	size    int // units of a chunk
+	units   int
+	shared  bool // units are cut into segments
+	numSegs int  // segments of the longest tile
+}
+
+// Attend implements backend.Backend.
+func (b *Backend) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale float32) {
+	c := kv.(*cache)
+	t := &b.attendTask
+	*t = attendTask{b: b, dst: dst.(*tensor), q: q.(*tensor), cache: c, layer: layer, scale: scale,
+		group: q.Cols() / c.shape.HeadDim / c.shape.Heads, units: len(b.tiles) * c.shape.Heads}
+	if t.units == 0 {
+		return
+	}
+	b.makeAttentionRoom(t.group, c.shape.HeadDim)
+	positions, work := 0, 0
+	for i := range b.tiles {
+		positions = max(positions, b.tiles[i].end())
+		work += b.tiles[i].end() * b.tiles[i].rows
+	}
+	cost := attendCost * float64(work*q.Cols())
+	t.numSegs = (positions + segmentLen - 1) / segmentLen
+	threads := len(b.workers.scratch)
+	if t.numSegs > 1 && threads > 1 && t.units < 4*threads {
+		t.shared = true
+		t.size = 1
+		b.parts = grow(b.parts, t.units*t.numSegs*t.partLen())
+		b.workers.run(t, t.units*t.numSegs)
+		t.join()
+		return
+	}
+	t.size = b.workers.chunkSize(t.units, cost/float64(t.units))
+	b.workers.run(t, (t.units+t.size-1)/t.size)
+}
+
+// makeAttentionRoom sizes the threads' space.
+func (b *Backend) makeAttentionRoom(group, dim int) {
+	n := tileRows * group
+	for i := range b.workers.scratch {
+		s := &b.workers.scratch[i].attention
+		s.queries = grow(s.queries, n*dim)
+		s.scores = grow(s.scores, n*segmentLen)
+		for _, p := range []*part{&s.segment, &s.total} {
+			p.highest, p.sum, p.values = grow(p.highest, n), grow(p.sum, n), grow(p.values, n*dim)
+		}
+	}
+}
+
+// run does a chunk: some units, or one segment of one.
+func (t *attendTask) run(chunk int, s *scratch) {
+	a := &s.attention
+	if t.shared {
+		unit, segment := chunk/t.numSegs, chunk%t.numSegs
+		if tile, head := t.unit(unit); segment*segmentLen < tile.end() {
+			t.loadQueries(tile, head, a)
+			t.segment(tile, head, segment, a, t.partAt(chunk))
+		}
+		return
+	}
+	from, to := rowRange(chunk, t.size, t.units)
+	for unit := from; unit < to; unit++ {
+		tile, head := t.unit(unit)
+		t.loadQueries(tile, head, a)
+		a.total.reset()
+		for segment := 0; segment*segmentLen < tile.end(); segment++ {
+			t.segment(tile, head, segment, a, a.segment)
+			t.joinSegment(tile, segment, a, a.segment)
+		}
+		t.write(tile, head, a)
+	}
+}
+
+// unit returns the tile and the key head of a unit.
+func (t *attendTask) unit(i int) (*tile, int) {
+	heads := t.cache.shape.Heads
+	return &t.b.tiles[i/heads], i % heads
+}
+
+// partLen is the number of floats of a part that is kept for join.
+func (t *attendTask) partLen() int { return tileRows * t.group * (t.cache.shape.HeadDim + 2) }
+
+func (t *attendTask) partAt(i int) part {
+	n := tileRows * t.group
+	at := t.b.parts[i*t.partLen() : (i+1)*t.partLen()]
+	return part{highest: at[:n], sum: at[n : 2*n], values: at[2*n:]}
+}
+
+// join joins the segments of all units, as run does where it has all of them.
+func (t *attendTask) join() {
+	a := &t.b.workers.scratch[0].attention
+	for unit := range t.units {
+		tile, head := t.unit(unit)
+		a.total.reset()
+		for segment := 0; segment*segmentLen < tile.end(); segment++ {
+			t.joinSegment(tile, segment, a, t.partAt(unit*t.numSegs+segment))
+		}
+		t.write(tile, head, a)
+	}
+}
+
+// loadQueries copies the tile's queries of a key head, scaled.
+func (t *attendTask) loadQueries(tile *tile, head int, a *attentionScratch) {
+	n := t.group * t.cache.shape.HeadDim
+	for r := range tile.rows {
+		copy(a.queries[r*n:], t.q.row(tile.row + r)[head*n:(head+1)*n])
+	}
+	t.b.ops.Scale(a.queries[:tile.rows*n], t.scale)
+}
+
+// segment computes one segment of a tile and key head into out.
+func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch, out part) {
+	ops, dim, group := t.b.ops, t.cache.shape.HeadDim, t.group
+	from := segment * segmentLen
+	n := min(segmentLen, tile.end()-from)
+	queries := tile.rows * group
+	for at := 0; at < n; {
+		begin, length := t.stretch(tile, head, from+at, n-at)
+		ops.ScoresF16(a.scores[at:], segmentLen, a.queries, t.cache.keys[begin:begin+length*dim], queries, length, dim)
+		at += length
+	}
+	for r := range tile.rows {
+		visible := tile.visible(r, from, n)
+		for q := r * group; q < (r+1)*group && visible > 0; q++ {
+			scores := a.scores[q*segmentLen:][:visible]
+			out.highest[q] = ops.Max(scores)
+			out.sum[q] = ops.ExpSum(scores, scores, out.highest[q])
+		}
+	}
+	clear(out.values[:queries*dim])
+	// All rows see what the first does; the rest is each row's own, so that
+	// nobody's result touches a value that it may not see.
+	common := tile.visible(0, from, n)
+	t.accumulate(tile, head, from, 0, common, a.scores, out.values, queries)
+	for r := 1; r < tile.rows; r++ {
+		q := r * group
+		t.accumulate(tile, head, from, common, tile.visible(r, from, n), a.scores[q*segmentLen:], out.values[q*dim:], group)
+	}
+}
+
+// visible is how many of the n positions from from on row r attends to.
+func (t *tile) visible(r, from, n int) int {
+	return max(0, min(n, t.position+r+1-from))
+}
+
+// accumulate adds the weighted values of positions from+lo … from+hi-1. Values
+// join one by one in their order, so it does not matter where runs are cut.
+func (t *attendTask) accumulate(tile *tile, head, from, lo, hi int, weights, out []float32, queries int) {
+	dim := t.cache.shape.HeadDim
+	for at := lo; at < hi; {
+		begin, length := t.stretch(tile, head, from+at, hi-at)
+		t.b.ops.AccumF16(out, weights[at:], segmentLen, t.cache.values[begin:begin+length*dim], queries, length, dim)
+		at += length
+	}
+}
+
+// stretch returns where in the cache the key of a position begins, and how many
+// of at most n positions from it lie together.
+func (t *attendTask) stretch(tile *tile, head, position, n int) (begin, length int) {
+	size := t.cache.shape.BlockSize
+	offset := position % size
+	return t.cache.at(t.layer, int(tile.blocks[position/size]), head, offset), min(n, size-offset)
+}
+
+// reset makes a part of no positions.
+func (p *part) reset() {
+	for i := range p.highest {
+		p.highest[i] = float32(math.Inf(-1))
+	}
+	clear(p.sum)
+	clear(p.values)
+}
+
+// joinSegment adds a segment to the total, for the rows that see any of it.
+func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s part) {
+	ops, dim := t.b.ops, t.cache.shape.HeadDim
+	for r := range tile.rows {
+		if tile.visible(r, segment*segmentLen, segmentLen) == 0 {
+			continue
+		}
+		for q := r * t.group; q < (r+1)*t.group; q++ {
+			total, values := a.total.values[q*dim:][:dim], s.values[q*dim:][:dim]
+			highest := max(a.total.highest[q], s.highest[q])
+			a.factor = [2]float32{a.total.highest[q], s.highest[q]}
+			ops.ExpSum(a.factor[:], a.factor[:], highest)
+			ops.Scale(total, a.factor[0])
+			ops.Scale(values, a.factor[1])
+			ops.Add(total, values)
+			a.total.sum[q] = float32(a.total.sum[q]*a.factor[0]) + float32(s.sum[q]*a.factor[1])
+			a.total.highest[q] = highest
+		}
+	}
+}
+
+// write divides the total by the weights' sum and puts it into dst.
+func (t *attendTask) write(tile *tile, head int, a *attentionScratch) {
+	dim := t.cache.shape.HeadDim
+	n := t.group * dim
+	for r := range tile.rows {
+		out := t.dst.row(tile.row + r)[head*n : (head+1)*n]
+		copy(out, a.total.values[r*n:])
+		for h := range t.group {
+			t.b.ops.Scale(out[h*dim:(h+1)*dim], 1/a.total.sum[r*t.group+h])
+		}
+	}
+}

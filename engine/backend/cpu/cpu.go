@@ -1,0 +1,176 @@
+// Package cpu is the backend that computes on the host's processor. Its kernels
+// are those of kernels/cpu; here are the weights in their layout, the paged
+// cache, and the threads that share the work.
+//
+// The result of a row depends on that row's inputs alone, bit for bit: not on
+// the other rows of the batch, nor on how a prompt was cut into steps, nor on
+// the number of threads. The kernels give each element a fixed order of
+// operations, and attention has a fixed split of the positions (attention.go).
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
+)
+
+// Options steer the backend.
+type Options struct {
+	// Threads is the number of threads that compute, the caller's included.
+	// More than there are free cores makes every step slower. 0: GOMAXPROCS,
+	// which honours the CPU limit of a container.
+	Threads int
+	// Level is the set of instructions to use. The zero value is plain Go;
+	// kernels/cpu.Best is the machine's best.
+	Level kernels.Level
+	// MaxRows is the largest number of rows of a batch. 0: 512.
+	MaxRows int
+}
+
+// maxThreads and maxMaxRows bound the options to what can be meant.
+const (
+	maxThreads = 1024
+	maxMaxRows = 1 << 16
+)
+
+// Validate reports every option that cannot be.
+func (o Options) Validate() error {
+	var faults []error
+	if o.Threads < 0 || o.Threads > maxThreads {
+		faults = append(faults, fmt.Errorf("threads: %d is not between 0 and %d; 0 takes the free cores", o.Threads, maxThreads))
+	}
+	if o.MaxRows < 0 || o.MaxRows > maxMaxRows {
+		faults = append(faults, fmt.Errorf("max rows: %d is not between 0 and %d; 0 takes 512", o.MaxRows, maxMaxRows))
+	}
+	return errors.Join(faults...)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = 512
+	}
+	return o
+}
+
+// Backend implements backend.Backend. It is owned by one goroutine; its threads
+// run only inside the methods' calls.
+type Backend struct {
+	ops     *kernels.Ops
+	workers *workers
+	maxRows int
+	memory  memory // of weights and caches
+	closed  bool
+
+	// The step: set by Begin, read until Sync.
+	batch *backend.Batch
+	err   error // the first
+
+	// Space that the operations share, as large as the widest weight asks.
+	quants  []int8         // activations of the running product [rows, cols]
+	meta    []kernels.Meta // [rows, cols/32]
+	branch  []float32      // a product before it is added or gated [rows, rows of the weight]
+	sampled []float32      // the rows whose logits are wanted [len(Sample), cols]
+	logits  []float32      // [len(Sample), vocab]
+	angles  []angles       // of the step's positions, for each rope
+	tiles   []tile         // the step's rows, cut for attention
+	parts   []float32      // partial attention, if a sequence is shared by threads
+
+	// The tasks, kept so that a phase does not allocate.
+	embedTask    embedTask
+	normTask     normTask
+	rotateTask   rotateTask
+	storeTask    storeTask
+	quantizeTask quantizeTask
+	productTask  productTask
+	attendTask   attendTask
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New makes a backend; Close ends its threads.
+func New(o Options) (*Backend, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("cpu backend: %w", err)
+	}
+	o = o.withDefaults()
+	ops, err := kernels.Select(o.Level)
+	if err != nil {
+		return nil, fmt.Errorf("cpu backend: %w", err)
+	}
+	return &Backend{ops: ops, workers: newWorkers(ops, o.Threads), maxRows: o.MaxRows}, nil
+}
+
+// scratch is a thread's own space. It is sized between phases.
+type scratch struct {
+	row  []float32                               // a dequantised row of a weight
+	tail [tailTokens * kernels.GroupRows]float32 // the products of a partial group
+
+	attention attentionScratch
+}
+
+// tensor is the Tensor of this backend.
+type tensor struct {
+	cols int
+	data []float32 // [maxRows, cols]
+}
+
+func (t *tensor) Cols() int           { return t.cols }
+func (t *tensor) row(r int) []float32 { return t.data[r*t.cols : (r+1)*t.cols] }
+
+// Name implements backend.Backend.
+func (b *Backend) Name() string {
+	threads := "1 thread"
+	if n := len(b.workers.scratch); n > 1 {
+		threads = fmt.Sprintf("%d threads", n)
+	}
+	return fmt.Sprintf("cpu %s, %s", b.ops.Level(), threads)
+}
+
+// MaxRows implements backend.Backend.
+func (b *Backend) MaxRows() int { return b.maxRows }
+
+// NewTensor implements backend.Backend.
+func (b *Backend) NewTensor(cols int) (backend.Tensor, error) {
+	return &tensor{cols: cols, data: make([]float32, b.maxRows*cols)}, nil
+}
+
+// Begin implements backend.Backend.
+func (b *Backend) Begin(batch *backend.Batch) {
+	if batch.Rows() > b.maxRows {
+		panic(fmt.Sprintf("cpu backend: batch of %d rows, at most %d are allowed", batch.Rows(), b.maxRows))
+	}
+	b.batch, b.err = batch, nil
+	for i := range b.angles {
+		b.angles[i].valid = false
+	}
+	b.cutTiles()
+}
+
+// Sync implements backend.Backend. Every operation is done when it returns, so
+// there is nothing to wait for.
+func (b *Backend) Sync() error { return b.err }
+
+// Close implements backend.Backend.
+func (b *Backend) Close() error {
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	b.workers.close()
+	return b.memory.release()
+}
+
+// grow returns a slice of at least n elements, with x's storage if it suffices.
+// The contents are not kept.
+func grow[T any](x []T, n int) []T {
+	if n <= cap(x) {
+		return x[:n]
+	}
+	return make([]T, n, n+n/4)
+}

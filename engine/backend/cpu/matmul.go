@@ -1,0 +1,294 @@
+package cpu
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
+)
+
+// Estimated nanoseconds for one value of a row, and for one weight: read once
+// from memory, and multiplied once for each row of the batch.
+const (
+	quantizeCost = 0.2
+	readCost     = 0.06
+	multiplyCost = 0.012
+	decodeCost   = 1.0 // for types without packed form
+)
+
+// tailTokens is the number of rows for which a partial group's products are
+// computed aside at a time.
+const tailTokens = 16
+
+// finish says what a product does with its result.
+type finish int
+
+const (
+	store      finish = iota // dst = x·Wᵀ (+ bias)
+	accumulate               // dst += x·Wᵀ
+	gateSiLU                 // dst = silu(x·Wᵀ) ⊙ (x·upᵀ)
+	gateGELU                 // dst = gelu(x·Wᵀ) ⊙ (x·upᵀ)
+)
+
+// product is one matrix of a phase.
+type product struct {
+	w, up *weight   // up only with a gate
+	bias  []float32 // nil: none
+	dst   []float32 // [rows, w.rows]
+	first int       // the product's first chunk
+}
+
+// productTask multiplies the same rows by up to maxProducts matrices. A chunk is
+// a run of 16-row groups of one matrix, for all rows of the batch: what follows
+// the product is done while its result is in the cache.
+type productTask struct {
+	b        *Backend
+	finish   finish
+	products [maxProducts]product
+	num      int
+	size     int       // groups of a chunk
+	x        []float32 // [rows, cols]
+	rows     int
+	cols     int
+	check    bool // look for values that are not finite
+	found    atomic.Bool
+}
+
+const maxProducts = 4
+
+// MatMul implements backend.Backend.
+func (b *Backend) MatMul(dst []backend.Tensor, w, bias []backend.Weight, x backend.Tensor) {
+	t := b.beginProducts(x.(*tensor).data, x.Cols(), b.batch.Rows(), store)
+	for i := range dst {
+		var vector []float32
+		if bias != nil && bias[i] != nil {
+			vector = bias[i].(*weight).vector
+		}
+		t.add(product{w: w[i].(*weight), bias: vector, dst: dst[i].(*tensor).data})
+	}
+	b.multiply()
+}
+
+// AddMatMul implements backend.Backend.
+func (b *Backend) AddMatMul(dst backend.Tensor, w backend.Weight, x backend.Tensor) {
+	t := b.beginProducts(x.(*tensor).data, x.Cols(), b.batch.Rows(), accumulate)
+	t.add(product{w: w.(*weight), dst: dst.(*tensor).data})
+	b.multiply()
+}
+
+// GatedMatMul implements backend.Backend.
+func (b *Backend) GatedMatMul(dst backend.Tensor, gate, up backend.Weight, x backend.Tensor, act backend.Activation) {
+	end := gateSiLU
+	if act == backend.GELU {
+		end = gateGELU
+	}
+	t := b.beginProducts(x.(*tensor).data, x.Cols(), b.batch.Rows(), end)
+	t.add(product{w: gate.(*weight), up: up.(*weight), dst: dst.(*tensor).data})
+	b.multiply()
+}
+
+// Logits implements backend.Backend. A NaN or an infinity on the way to the
+// logits is found here: it spreads to the whole row in the final norm.
+func (b *Backend) Logits(w backend.Weight, x backend.Tensor) []float32 {
+	head, in := w.(*weight), x.(*tensor)
+	b.sampled = grow(b.sampled, len(b.batch.Sample)*in.cols)
+	for i, r := range b.batch.Sample {
+		copy(b.sampled[i*in.cols:], in.row(int(r)))
+	}
+	b.logits = grow(b.logits, len(b.batch.Sample)*head.rows)
+	t := b.beginProducts(b.sampled, in.cols, len(b.batch.Sample), store)
+	t.check = true
+	t.add(product{w: head, dst: b.logits})
+	b.multiply()
+	if t.found.Load() && b.err == nil {
+		b.err = backend.ErrNotFinite
+	}
+	return b.logits
+}
+
+func (b *Backend) beginProducts(x []float32, cols, rows int, end finish) *productTask {
+	t := &b.productTask
+	t.b, t.finish, t.num, t.x, t.rows, t.cols = b, end, 0, x, rows, cols
+	t.check = false
+	t.found.Store(false)
+	return t
+}
+
+func (t *productTask) add(p product) {
+	t.products[t.num] = p
+	t.num++
+}
+
+// multiply runs the products that were added.
+func (b *Backend) multiply() {
+	t := &b.productTask
+	if t.rows == 0 {
+		return
+	}
+	if t.packed() {
+		b.quantize(t.x, t.rows, t.cols)
+	}
+	groups, cost := 0, 0.0
+	for i := range t.products[:t.num] {
+		p := &t.products[i]
+		groups += p.w.groups()
+		cost += float64(p.w.groups()) * p.w.groupCost(t.rows)
+		if p.up != nil {
+			cost += float64(p.up.groups()) * p.up.groupCost(t.rows)
+		}
+		if t.finish != store {
+			b.branch = grow(b.branch, b.maxRows*p.w.rows)
+		}
+	}
+	t.size = b.workers.chunkSize(groups, cost/float64(groups))
+	chunks := 0
+	for i := range t.products[:t.num] {
+		p := &t.products[i]
+		p.first = chunks
+		chunks += (p.w.groups() + t.size - 1) / t.size
+	}
+	b.workers.run(t, chunks)
+}
+
+// packed tells whether a product needs the quantised rows.
+func (t *productTask) packed() bool {
+	for _, p := range t.products[:t.num] {
+		if p.w.packed != nil || p.up != nil && p.up.packed != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// groupCost estimates the nanoseconds of 16 rows of the matrix.
+func (w *weight) groupCost(rows int) float64 {
+	weights := float64(w.cols * kernels.GroupRows)
+	if w.packed == nil {
+		return weights * (decodeCost + 4*multiplyCost*float64(rows))
+	}
+	return weights * (readCost + multiplyCost*float64(rows))
+}
+
+// run does a chunk: its groups of one product.
+func (t *productTask) run(chunk int, s *scratch) {
+	i := t.num - 1
+	for chunk < t.products[i].first {
+		i--
+	}
+	p := &t.products[i]
+	from := (chunk - p.first) * t.size
+	to := min(from+t.size, p.w.groups())
+	n := p.w.rows
+	lo, hi := from*kernels.GroupRows, min(to*kernels.GroupRows, n)
+	ops, branch := t.b.ops, t.b.branch
+
+	switch t.finish {
+	case accumulate:
+		t.rowsOf(p.w, from, to, branch, s)
+	case gateSiLU, gateGELU:
+		t.rowsOf(p.w, from, to, p.dst, s)
+		t.rowsOf(p.up, from, to, branch, s)
+	case store:
+		t.rowsOf(p.w, from, to, p.dst, s)
+	}
+	for r := range t.rows {
+		dst := p.dst[r*n+lo : r*n+hi]
+		switch {
+		case t.finish == accumulate:
+			ops.Add(dst, branch[r*n+lo:r*n+hi])
+		case t.finish == gateSiLU:
+			ops.SiLUMul(dst, dst, branch[r*n+lo:r*n+hi])
+		case t.finish == gateGELU:
+			ops.GELUMul(dst, dst, branch[r*n+lo:r*n+hi])
+		case p.bias != nil:
+			ops.Add(dst, p.bias[lo:hi])
+		case t.check && !finite(dst):
+			t.found.Store(true)
+		}
+	}
+}
+
+// rowsOf sets out's columns of the groups from … to-1 to the product with w.
+// out is [rows, w.rows].
+func (t *productTask) rowsOf(w *weight, from, to int, out []float32, s *scratch) {
+	if w.packed == nil {
+		t.decodedRows(w, from*kernels.GroupRows, min(to*kernels.GroupRows, w.rows), out, s)
+		return
+	}
+	full := min(to, w.rows/kernels.GroupRows)
+	if from < full {
+		t.groups(w, from, full, 0, t.rows, out[from*kernels.GroupRows:], w.rows)
+	}
+	if full < to {
+		t.tail(w, out, s)
+	}
+}
+
+// tail computes the last group, which has less than 16 rows of the matrix:
+// aside, because the kernels write all 16.
+func (t *productTask) tail(w *weight, out []float32, s *scratch) {
+	group := w.groups() - 1
+	lo := group * kernels.GroupRows
+	for r := 0; r < t.rows; r += tailTokens {
+		n := min(tailTokens, t.rows-r)
+		t.groups(w, group, group+1, r, n, s.tail[:], kernels.GroupRows)
+		for i := range n {
+			copy(out[(r+i)*w.rows+lo:(r+i+1)*w.rows], s.tail[i*kernels.GroupRows:])
+		}
+	}
+}
+
+// groups multiplies n rows of x, from row r on, by packed groups.
+func (t *productTask) groups(w *weight, from, to, r, n int, out []float32, ldo int) {
+	packed := w.packed[from*w.groupBytes : to*w.groupBytes]
+	x := t.b.quants[r*t.cols:]
+	meta := t.b.meta[r*t.cols/kernels.BlockColumns:]
+	if w.bits == 4 {
+		t.b.ops.MatMulQ4(out, ldo, packed, to-from, x, meta, n, t.cols)
+	} else {
+		t.b.ops.MatMulQ8(out, ldo, packed, to-from, x, meta, n, t.cols)
+	}
+}
+
+// decodedRows multiplies by matrix rows lo … hi-1 of a type that has no packed
+// form: each is decoded for all rows of x, which stay in float32.
+func (t *productTask) decodedRows(w *weight, lo, hi int, out []float32, s *scratch) {
+	for o := lo; o < hi; o++ {
+		row := w.float32Row(t.b.ops, s.row, o)
+		t.b.ops.MatMulF32(out[o:], w.rows, row, 1, t.x, t.rows, t.cols)
+	}
+}
+
+// finite tells whether no value is NaN or infinite: both have all bits of the
+// exponent set.
+func finite(x []float32) bool {
+	const exponent = 0xff << 23
+	for _, v := range x {
+		if math.Float32bits(v)&exponent == exponent {
+			return false
+		}
+	}
+	return true
+}
+
+type quantizeTask struct {
+	b          *Backend
+	size       int
+	x          []float32
+	rows, cols int
+}
+
+// quantize sets b.quants and b.meta to the rows of x.
+func (b *Backend) quantize(x []float32, rows, cols int) {
+	t := &b.quantizeTask
+	*t = quantizeTask{b: b, x: x, rows: rows, cols: cols}
+	t.size = b.workers.chunkSize(rows, quantizeCost*float64(cols))
+	b.workers.run(t, (rows+t.size-1)/t.size)
+}
+
+func (t *quantizeTask) run(chunk int, _ *scratch) {
+	from, to := rowRange(chunk, t.size, t.rows)
+	lo, hi := from*t.cols, to*t.cols
+	t.b.ops.Quantize(t.b.quants[lo:hi], t.b.meta[lo/kernels.BlockColumns:hi/kernels.BlockColumns], t.x[lo:hi])
+}

@@ -1,0 +1,154 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/gguf"
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
+)
+
+// weight is the Weight of this backend.
+type weight struct {
+	rows, cols int
+
+	// source holds the rows as they stand in the file: for looking rows up,
+	// and for products of types that have no packed form. It is the file's.
+	source []byte
+	dtype  gguf.DType
+
+	// packed holds the matrix in the layout of kernels/cpu, in groups of 16
+	// rows; nil for types that have none.
+	packed     []byte
+	groupBytes int
+	bits       int // 4 or 8
+
+	// vector holds a weight of one row, dequantised: norms and biases. [cols]
+	vector []float32
+}
+
+// Rows implements backend.Weight.
+func (w *weight) Rows() int { return w.rows }
+
+// Cols implements backend.Weight.
+func (w *weight) Cols() int { return w.cols }
+
+// groups is the number of 16-row groups, the last of them perhaps not full.
+func (w *weight) groups() int { return kernels.Groups(w.rows) }
+
+// NewWeight implements backend.Backend.
+func (b *Backend) NewWeight(t gguf.Tensor) (backend.Weight, error) {
+	w, err := b.newWeight(t)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return w, nil
+}
+
+func (b *Backend) newWeight(t gguf.Tensor) (*weight, error) {
+	elements, cols := t.Elements(), t.Shape[0]
+	if elements > math.MaxInt32*uint64(kernels.GroupRows) || cols > math.MaxInt32 {
+		return nil, fmt.Errorf("shape %d is larger than the cpu backend can hold", t.Shape)
+	}
+	w := &weight{rows: int(elements / cols), cols: int(cols), source: t.Data, dtype: t.Type}
+	// One row tells whether the type can be converted at all.
+	first := make([]float32, w.cols)
+	if err := gguf.Dequantize(first, t.Data[:t.Type.RowBytes(cols)], t.Type); err != nil {
+		return nil, err
+	}
+	if w.rows == 1 {
+		w.vector = first
+	} else if err := b.pack(w); err != nil {
+		return nil, err
+	}
+	b.makeRoom(w)
+	return w, nil
+}
+
+// pack fills w.packed, if the type has a packed form.
+func (b *Backend) pack(w *weight) error {
+	t := packTask{w: w, rowBytes: len(w.source) / w.rows}
+	switch w.dtype {
+	case gguf.Q4_0:
+		t.pack, w.bits, w.groupBytes = kernels.PackQ4_0, 4, kernels.PackedQ4Bytes(1, w.cols)
+	case gguf.Q4_1:
+		t.pack, w.bits, w.groupBytes = kernels.PackQ4_1, 4, kernels.PackedQ4Bytes(1, w.cols)
+	case gguf.Q8_0:
+		t.pack, w.bits, w.groupBytes = kernels.PackQ8_0, 8, kernels.PackedQ8Bytes(1, w.cols)
+	default:
+		return nil
+	}
+	var err error
+	if w.packed, err = b.memory.allocate(w.groups() * w.groupBytes); err != nil {
+		return fmt.Errorf("allocate %d bytes: %w", w.groups()*w.groupBytes, err)
+	}
+	b.workers.run(&t, (w.groups()+packGroups-1)/packGroups)
+	if err := t.err.Load(); err != nil {
+		return fmt.Errorf("the file is damaged or not supported: %w", *err)
+	}
+	return nil
+}
+
+// packGroups is the number of 16-row groups that a chunk repacks.
+const packGroups = 16
+
+type packTask struct {
+	w        *weight
+	pack     func(dst, src []byte, rows, k int) error
+	rowBytes int // of the source
+	err      atomic.Pointer[error]
+}
+
+func (t *packTask) run(chunk int, _ *scratch) {
+	group := chunk * packGroups
+	row := group * kernels.GroupRows
+	rows := min(packGroups*kernels.GroupRows, t.w.rows-row)
+	err := t.pack(t.w.packed[group*t.w.groupBytes:], t.w.source[row*t.rowBytes:], rows, t.w.cols)
+	if err != nil {
+		err = fmt.Errorf("from row %d on: %w", row, err)
+		t.err.Store(&err)
+	}
+}
+
+// makeRoom sizes the shared space for products with the weight.
+func (b *Backend) makeRoom(w *weight) {
+	if w.vector != nil {
+		return
+	}
+	if w.packed != nil {
+		b.quants = grow(b.quants, b.maxRows*w.cols)
+		b.meta = grow(b.meta, b.maxRows*w.cols/kernels.BlockColumns)
+		return
+	}
+	for i := range b.workers.scratch {
+		s := &b.workers.scratch[i]
+		s.row = grow(s.row, w.cols)
+	}
+}
+
+// decode sets dst to a row of the matrix. A type that cannot be decoded has
+// been refused by NewWeight.
+func (w *weight) decode(ops *kernels.Ops, dst []float32, row int) {
+	size := len(w.source) / w.rows
+	src := w.source[row*size : (row+1)*size]
+	if halves, ok := viewAs[uint16](src); ok && w.dtype == gguf.F16 && littleEndian() {
+		ops.F16ToF32(dst, halves)
+		return
+	}
+	if err := gguf.Dequantize(dst, src, w.dtype); err != nil {
+		panic(fmt.Sprintf("cpu backend: decode a checked weight: %v", err))
+	}
+}
+
+// float32Row returns a row of the matrix, decoded into space if it must be.
+func (w *weight) float32Row(ops *kernels.Ops, space []float32, row int) []float32 {
+	if w.dtype == gguf.F32 && littleEndian() {
+		if all, ok := viewAs[float32](w.source); ok {
+			return all[row*w.cols : (row+1)*w.cols]
+		}
+	}
+	w.decode(ops, space[:w.cols], row)
+	return space[:w.cols]
+}
