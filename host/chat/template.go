@@ -1,0 +1,147 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ardanlabs/jinja"
+)
+
+// maxTemplateBytes is far above the largest templates of published models, which are about 30 KB.
+const maxTemplateBytes = 1 << 20
+
+// ErrNoTemplate says that a model has no chat template. Nothing is put in its place: a wrong form of prompt gives answers that
+// look right and are worse.
+var ErrNoTemplate = errors.New("the model has no chat template (metadata key tokenizer.chat_template); " +
+	"use /v1/completions, or a model file that has one")
+
+// Options is what a template needs from its model.
+type Options struct {
+	Template string   // Jinja source; required
+	BOS, EOS string   // spellings of the tokens that begin and end a text; may be empty
+	Specials []string // spellings of all control tokens
+
+	// Now is the time for templates that tell the model the date; nil is time.Now.
+	Now func() time.Time
+}
+
+// Template is a model's chat template. Render may be called by many goroutines.
+type Template struct {
+	compiled       *jinja.Template
+	bos, eos       string
+	spellings      *spellings
+	markers        []string // candidates that don't occur in the template
+	knowsDeveloper bool     // the template has words for the developer role
+	now            func() time.Time
+}
+
+// Piece is a part of a prompt: a control token, or text to be tokenized without looking for any.
+type Piece struct {
+	Text    string
+	Special bool
+}
+
+// New parses the template. An error of its syntax names line and column.
+func New(o Options) (t *Template, err error) {
+	if strings.TrimSpace(o.Template) == "" {
+		return nil, ErrNoTemplate
+	}
+	if len(o.Template) > maxTemplateBytes {
+		return nil, fmt.Errorf("tokenizer.chat_template has %d bytes, at most %d are taken", len(o.Template), maxTemplateBytes)
+	}
+	defer recovered(&err)
+	compiled, err := jinja.Compile(o.Template)
+	if err != nil {
+		return nil, fmt.Errorf("parse tokenizer.chat_template: %w", err)
+	}
+	t = &Template{
+		compiled:       compiled,
+		bos:            o.BOS,
+		eos:            o.EOS,
+		spellings:      newSpellings(o.Specials),
+		knowsDeveloper: strings.Contains(o.Template, "'developer'") || strings.Contains(o.Template, `"developer"`),
+		now:            o.Now,
+	}
+	if t.now == nil {
+		t.now = time.Now
+	}
+	own := o.Template + o.BOS + o.EOS + strings.Join(o.Specials, "")
+	for r := rune(0xFDD0); r <= 0xFDEF; r++ { // Unicode 15.0, section 23.7: noncharacters
+		if !strings.ContainsRune(own, r) {
+			t.markers = append(t.markers, string(r))
+		}
+	}
+	return t, nil
+}
+
+// Render is the conversation as a prompt. The error is a *RaisedError if the template refuses the conversation.
+func (t *Template) Render(c Conversation) (pieces []Piece, err error) {
+	marker, err := t.marker(&c)
+	if err != nil {
+		return nil, err
+	}
+	guard := &guard{t.spellings, marker}
+	data, err := t.data(&c, values{guard})
+	if err != nil {
+		return nil, err
+	}
+	defer recovered(&err)
+	prompt, err := t.compiled.RenderValues(data)
+	if err != nil {
+		return nil, fmt.Errorf("render the chat template: %w", err)
+	}
+	return guard.split(prompt), nil
+}
+
+// marker is one that does not occur in the conversation.
+func (t *Template) marker(c *Conversation) (string, error) {
+	for _, marker := range t.markers {
+		if !c.contains(marker) {
+			return marker, nil
+		}
+	}
+	return "", &RaisedError{"it holds all of the noncharacters U+FDD0 to U+FDEF; leave one out"}
+}
+
+// data is the template's variables. Values are made for each rendering, since templates may change them.
+func (t *Template) data(c *Conversation, v values) (map[string]jinja.Value, error) {
+	data := make(map[string]jinja.Value)
+	if len(c.Variables) > 0 {
+		variables, err := v.json(c.Variables)
+		if err != nil || !variables.IsDict() {
+			return nil, fmt.Errorf("read template variables: not a JSON object (%v)", err)
+		}
+		dict := variables.AsDict()
+		for _, name := range dict.Keys {
+			data[name] = dict.Data[name]
+		}
+	}
+	tools, err := v.tools(c.Tools)
+	if err != nil {
+		return nil, err
+	}
+	messages := c.Messages
+	if !t.knowsDeveloper {
+		messages = withSystem(messages)
+	}
+	data["messages"] = v.messages(messages)
+	data["tools"] = tools
+	data["documents"] = jinja.None()
+	data["add_generation_prompt"] = jinja.NewBool(c.AddGenerationPrompt)
+	data["bos_token"] = jinja.NewString(t.bos)
+	data["eos_token"] = jinja.NewString(t.eos)
+	data["raise_exception"] = jinja.NewCallable("raise_exception", raiseException)
+	data["strftime_now"] = jinja.NewCallable("strftime_now", strftimeNow(t.now))
+	data["range"] = jinja.NewCallable("range", boundedRange())
+	return data, nil
+}
+
+// recovered turns a panic of the template engine into an error. The engine is not ours, its input is a file's and a client's, and
+// it indexes and asserts without always asking first.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the template engine panicked: %v", p)
+	}
+}
