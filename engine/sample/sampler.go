@@ -87,13 +87,19 @@ func (s *Sampler) draw(scratch *Scratch, logits []float32, position int, banned 
 	}
 	// The high half of noise · total is uniform in 0 … total−1.
 	at, _ := bits.Mul64(noise(s.params.Seed, s.choice, position), sum(candidates))
+	return pick(candidates, at)
+}
+
+// pick returns the token whose weight covers at, 0 … sum−1, when the weights are
+// laid end to end: the inverse of their cumulative distribution.
+func pick(candidates []entry, at uint64) int32 {
 	for _, c := range candidates {
 		if at < c.value() {
 			return c.id()
 		}
 		at -= c.value()
 	}
-	panic("sample: the weights sum to less than their sum")
+	panic("sample: the number drawn is not below the sum of the weights")
 }
 
 // candidates are the tokens that may be drawn, with their weights, in token

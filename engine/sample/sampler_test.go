@@ -114,6 +114,7 @@ func TestPenalties(t *testing.T) {
 		{"frequency counts", 1, 0, 0.5, []int32{0, 0}, []int32{1, 2, 2, 2}, []float32{3, 3, 3}, []float32{3, 2.5, 1.5}},
 		{"negative penalties raise", 1, -1, -0.5, nil, []int32{0, 0}, []float32{1, 1}, []float32{3, 1}},
 		{"repetition comes first", 2, 1, 0.5, []int32{0}, []int32{0, 0, 1}, []float32{8, -4, 1}, []float32{2, -9.5, 1}},
+		{"presence spares the prompt beside repetition", 2, 1, 1, []int32{0}, []int32{1}, []float32{4, 4}, []float32{2, 0}},
 		{"ids outside the vocabulary", 2, 1, 1, []int32{-1, 9}, []int32{-7, 2}, []float32{4, 4}, []float32{4, 4}},
 	} {
 		p := Defaults()
