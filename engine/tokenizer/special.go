@@ -1,54 +1,52 @@
 package tokenizer
 
-// A matcher finds the spellings of special tokens in a text: the leftmost, and
-// of those that begin at the same byte the longest. It is a trie over bytes, so
-// a search costs at most the text's length times the longest spelling's.
+import (
+	"slices"
+	"sort"
+	"strings"
+)
+
+// A spelling is a token that is recognised in a text as a whole, before the
+// text is cut into words.
+type spelling struct {
+	text string
+	id   int32
+}
+
+// A matcher finds spellings in a text: the leftmost, and of those that begin at
+// the same byte the longest. A search costs at most the text's length times
+// the longest spelling's, and the logarithm of their number.
 type matcher struct {
-	first [256]bool          // bytes with which a spelling begins
-	next  map[trieEdge]int32 // node 0 is the root
-	token []int32            // by node: the token spelled by the way to it, or None
+	spellings []spelling // sorted, all different, none empty
+	start     [257]int   // those that begin with byte b are start[b] to start[b+1]
 }
 
-type trieEdge struct {
-	node int32
-	b    byte
-}
-
-func newMatcher() *matcher {
-	return &matcher{next: make(map[trieEdge]int32), token: []int32{None}}
-}
-
-// add takes in a spelling. Of two tokens with the same spelling the first
+// newMatcher sorts the list. Of two tokens with the same spelling the first
 // counts; an empty spelling is never found.
-func (m *matcher) add(text string, id int32) {
-	if text == "" {
-		return
+func newMatcher(list []spelling) *matcher {
+	slices.SortStableFunc(list, func(a, b spelling) int { return strings.Compare(a.text, b.text) })
+	list = slices.CompactFunc(list, func(a, b spelling) bool { return a.text == b.text })
+	if len(list) > 0 && list[0].text == "" {
+		list = list[1:]
 	}
-	m.first[text[0]] = true
-	node := int32(0)
-	for i := range len(text) {
-		edge := trieEdge{node, text[i]}
-		to, ok := m.next[edge]
-		if !ok {
-			to = int32(len(m.token))
-			m.next[edge] = to
-			m.token = append(m.token, None)
+	m := &matcher{spellings: list}
+	for b := range 256 {
+		m.start[b+1] = m.start[b]
+		for m.start[b+1] < len(list) && list[m.start[b+1]].text[0] == byte(b) {
+			m.start[b+1]++
 		}
-		node = to
 	}
-	if m.token[node] == None {
-		m.token[node] = id
-	}
+	return m
 }
 
 // find returns the first special token and its place in text; without one, id
 // is None and start and end are the text's end.
 func (m *matcher) find(text string) (start, end int, id int32) {
-	if len(m.token) == 1 {
+	if len(m.spellings) == 0 {
 		return len(text), len(text), None
 	}
 	for i := range len(text) {
-		if !m.first[text[i]] {
+		if m.start[text[i]] == m.start[int(text[i])+1] {
 			continue
 		}
 		if n, id := m.longest(text[i:]); id != None {
@@ -58,19 +56,23 @@ func (m *matcher) find(text string) (start, end int, id int32) {
 	return len(text), len(text), None
 }
 
-// longest returns the longest special token with which text begins.
+// longest returns the longest special token with which text, which is not
+// empty, begins.
 func (m *matcher) longest(text string) (n int, id int32) {
 	id = None
-	node := int32(0)
-	for i := range len(text) {
-		to, ok := m.next[trieEdge{node, text[i]}]
-		if !ok {
+	// Each round keeps the spellings that begin with text[:i] and are longer.
+	left := m.spellings[m.start[text[0]]:m.start[int(text[0])+1]]
+	for i := 1; len(left) > 0; i++ {
+		if len(left[0].text) == i {
+			n, id = i, left[0].id
+			left = left[1:]
+		}
+		if i == len(text) {
 			break
 		}
-		node = to
-		if m.token[node] != None {
-			n, id = i+1, m.token[node]
-		}
+		b := text[i]
+		left = left[sort.Search(len(left), func(k int) bool { return left[k].text[i] >= b }):]
+		left = left[:sort.Search(len(left), func(k int) bool { return left[k].text[i] > b })]
 	}
 	return n, id
 }

@@ -55,21 +55,24 @@ func New(v Vocab) (*Tokenizer, error) {
 		control: make([]bool, len(v.Tokens)),
 		ends:    make([]bool, len(v.Tokens)),
 		split:   pre.split,
-		inText:  newMatcher(),
-		parsed:  newMatcher(),
 		bos:     v.BOS,
 		eos:     v.EOS,
 		addBOS:  v.AddBOS,
 	}
 	unspell := newUnspeller()
+	var inText, parsed []spelling
 	for i, text := range v.Tokens {
-		t.addToken(int32(i), text, v.typeOf(i), unspell)
-	}
-	for _, id := range append([]int32{v.EOS}, v.Ends...) {
-		if id != None {
-			t.ends[id] = true
+		id, typ := int32(i), v.typeOf(i)
+		t.addToken(id, text, typ, unspell)
+		if typ == UserDefined {
+			inText = append(inText, spelling{text, id})
+		}
+		if typ == UserDefined || t.control[i] {
+			parsed = append(parsed, spelling{text, id})
+			t.ends[i] = v.isEnd(id) || endsGeneration(text)
 		}
 	}
+	t.inText, t.parsed = newMatcher(inText), newMatcher(parsed)
 	t.bpe, err = newBPE(t, v, unspell)
 	if err != nil {
 		return nil, err
@@ -86,17 +89,28 @@ func unknownModel(model string) error {
 	return fmt.Errorf("tokenizer model %q is not supported; the supported one is %q (byte-level BPE)", model, modelBPE)
 }
 
+// typeOf returns the type of a token. One that ends a generation is a control
+// token even where an old file has no types or calls it normal.
 func (v Vocab) typeOf(id int) TokenType {
-	if v.Types == nil {
+	switch {
+	case v.isEnd(int32(id)):
+		return Control
+	case v.Types == nil:
 		return Normal
 	}
 	return v.Types[id]
 }
 
+func (v Vocab) isEnd(id int32) bool { return id == v.EOS || slices.Contains(v.Ends, id) }
+
+// maxEntries bounds the numbers of tokens and merges, far above every known
+// model, so that ids and ranks fit into int32.
+const maxEntries = 1 << 24
+
 // check refuses what would make an id point outside the vocabulary.
 func (v Vocab) check() error {
-	if len(v.Tokens) == 0 {
-		return fmt.Errorf("the vocabulary is empty")
+	if len(v.Tokens) == 0 || len(v.Tokens) > maxEntries || len(v.Merges) > maxEntries {
+		return fmt.Errorf("the vocabulary has %d tokens and %d merges; 1 to %d tokens and no more merges than that are supported", len(v.Tokens), len(v.Merges), maxEntries)
 	}
 	if v.Types != nil && len(v.Types) != len(v.Tokens) {
 		return fmt.Errorf("the vocabulary has %d tokens but %d token types", len(v.Tokens), len(v.Types))
@@ -130,17 +144,13 @@ func (t *Tokenizer) addToken(id int32, text string, typ TokenType, unspell *unsp
 	case Control, Unknown:
 		t.control[id] = true
 		t.ids = append(t.ids, id)
-		t.parsed.add(text, id)
 		t.pieces = append(t.pieces, text...)
 	case UserDefined:
-		t.parsed.add(text, id)
-		t.inText.add(text, id)
 		t.pieces = append(t.pieces, text...)
 	default:
 		t.pieces = unspell.appendBytes(t.pieces, text)
 	}
 	t.offsets = append(t.offsets, len(t.pieces))
-	t.ends[id] = (typ == Control || typ == UserDefined) && endsGeneration(text)
 }
 
 // endsGeneration tells whether the spelling is that of a token by which some
