@@ -21,7 +21,8 @@ type Batch struct {
 
 // Seq is one sequence's share of a Batch.
 type Seq struct {
-	// Row is the index of the sequence's first row, Len the number of its rows.
+	// Row is the index of the sequence's first row, Len the number of its rows,
+	// which have consecutive positions.
 	Row, Len int32
 	// Context is the number of positions in the KV cache once this step's rows
 	// are stored; the row at position p attends to positions 0 … p.

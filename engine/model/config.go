@@ -25,12 +25,13 @@ type config struct {
 	rope         backend.Rope
 }
 
-// The largest values that are believed. They are far above every published
-// model and keep all products of two below 2⁶³.
+// The largest values that are believed, several times those of the largest
+// published models: activations, of which there are many rows, take memory by
+// these numbers and not by the file's size.
 const (
 	maxContext = 1 << 28
 	maxVocab   = 1 << 24
-	maxWidth   = 1 << 20
+	maxWidth   = 1 << 17
 	maxLayers  = 1 << 12
 	maxHeads   = 1 << 12
 )

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/backend/backendtest"
+	"github.com/wasmeter/wasmeter/engine/backend/cpu"
 	"github.com/wasmeter/wasmeter/engine/gguf"
 	"github.com/wasmeter/wasmeter/engine/model"
 )
@@ -72,19 +74,23 @@ func loadSmolLM2(t testing.TB, b backend.Backend) model.Model {
 	return m
 }
 
-// maxGreedy bounds the greedy tokens that are followed, for the test's time.
-const maxGreedy = 20
+// goldenTolerance says how far logits may be from the recorded ones.
+type goldenTolerance struct {
+	largest, mean float64 // of the differences
+	greedy        int     // tokens to follow of each prompt's 64
+	margin        float32 // above it, the greedy token must be the same
+}
 
 // checkGolden compares the model's logits with the recorded ones: the top five
-// and the logsumexp of each prompt position within tolerance, and each greedy
-// token whose margin is above minMargin. All prompts run as one batch, each
-// with its greedy continuation fed in, so that one forward pass has all.
-func checkGolden(t *testing.T, m model.Model, tolerance float64, minMargin float32) {
+// and the logsumexp of each prompt position, and the greedy tokens. All prompts
+// run as one batch, each with its greedy continuation fed in, so that one
+// forward pass has all.
+func checkGolden(t *testing.T, m model.Model, tolerance goldenTolerance) {
 	g := readGolden(t)
 	batch, blocks := &backend.Batch{}, int32(0)
 	const blockSize = 16
 	for _, p := range g.Prompts {
-		ids := append(append([]int32{}, p.IDs...), p.GreedyIDs[:min(maxGreedy, len(p.GreedyIDs))]...)
+		ids := append(append([]int32{}, p.IDs...), p.GreedyIDs[:min(tolerance.greedy, len(p.GreedyIDs))]...)
 		backendtest.Append(batch, ids, 0, backendtest.Blocks(&blocks, len(ids), blockSize), blockSize)
 	}
 	for r := range batch.Rows() {
@@ -97,23 +103,27 @@ func checkGolden(t *testing.T, m model.Model, tolerance float64, minMargin float
 	if err != nil {
 		t.Fatal(err)
 	}
-	vocab, worst, followed := m.Shape().Vocab, 0.0, 0
+	vocab := m.Shape().Vocab
+	var largest, sum float64
+	compared, followed := 0, 0
+	check := func(p goldenPrompt, position int, what string, got, want float64) {
+		diff := math.Abs(got - want)
+		if !(diff <= tolerance.largest) {
+			t.Errorf("%q: position %d: %s is %.5f, want %.5f ± %g", p.Prompt, position, what, got, want, tolerance.largest)
+		}
+		largest, sum, compared = max(largest, diff), sum+diff, compared+1
+	}
 	for i, p := range g.Prompts {
 		first := int(batch.Seqs[i].Row)
 		for pos, top := range p.Top5 {
 			row := logits[(first+pos)*vocab:][:vocab]
 			for j, id := range top.IDs {
-				worst = max(worst, math.Abs(float64(row[id]-top.Logits[j])))
-				if diff := math.Abs(float64(row[id] - top.Logits[j])); !(diff <= tolerance) {
-					t.Errorf("%q: position %d: logit of token %d is %.5f, want %.5f ± %g", p.Prompt, pos, id, row[id], top.Logits[j], tolerance)
-				}
+				check(p, pos, fmt.Sprintf("logit of token %d", id), float64(row[id]), float64(top.Logits[j]))
 			}
-			if got := logSumExp(row); !(math.Abs(got-top.LogSumExp) <= tolerance) {
-				t.Errorf("%q: position %d: logsumexp is %.5f, want %.5f ± %g", p.Prompt, pos, got, top.LogSumExp, tolerance)
-			}
+			check(p, pos, "logsumexp", logSumExp(row), top.LogSumExp)
 		}
-		for j, want := range p.GreedyIDs[:min(maxGreedy, len(p.GreedyIDs))] {
-			if p.GreedyMargin[j] <= minMargin {
+		for j, want := range p.GreedyIDs[:min(tolerance.greedy, len(p.GreedyIDs))] {
+			if p.GreedyMargin[j] <= tolerance.margin {
 				continue
 			}
 			followed++
@@ -123,7 +133,14 @@ func checkGolden(t *testing.T, m model.Model, tolerance float64, minMargin float
 			}
 		}
 	}
-	t.Logf("largest difference of a top-5 logit %.5f; %d greedy tokens compared", worst, followed)
+	mean := sum / float64(compared)
+	if !(mean <= tolerance.mean) {
+		t.Errorf("the mean difference of %d values is %.5f, want at most %g", compared, mean, tolerance.mean)
+	}
+	if followed == 0 {
+		t.Error("no greedy token was compared")
+	}
+	t.Logf("differences of %d values: largest %.6f, mean %.6f; %d greedy tokens compared", compared, largest, mean, followed)
 }
 
 func logSumExp(row []float32) float64 {
@@ -145,8 +162,21 @@ func argmax(row []float32) int32 {
 	return int32(best)
 }
 
-// The reference differs from torch in the order of float32 sums only. At 1e-3
-// a wrong token would need a margin smaller than that.
+// The reference differs from torch in the order of float32 sums only. A greedy
+// token could differ where the margin is below two such differences. Few are
+// followed, because the reference takes about 60 ms a row.
 func TestGoldenLogitsInFloat32(t *testing.T) {
-	checkGolden(t, loadSmolLM2(t, backendtest.NewReference(512)), 1e-3, 2e-3)
+	checkGolden(t, loadSmolLM2(t, backendtest.NewReference(512)), goldenTolerance{largest: 1e-3, mean: 1e-4, greedy: 12, margin: 2e-3})
+}
+
+// The cpu backend quantises activations to 8 bits, as llama.cpp does, whose
+// log-probabilities of the first token are up to 0.2 off in the top five (see
+// the file's llamacpp entries). The largest of these 560 is larger, the mean
+// is not.
+func TestGoldenLogitsOnCPU(t *testing.T) {
+	b, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGolden(t, loadSmolLM2(t, b), goldenTolerance{largest: 1.5, mean: 0.25, greedy: 64, margin: 0.5})
 }

@@ -11,6 +11,7 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
@@ -20,17 +21,19 @@ import (
 // Options steer the backend.
 type Options struct {
 	// Threads is the number of threads that compute, the caller's included.
-	// More than there are free cores makes every step slower. 0: GOMAXPROCS,
-	// which honours the CPU limit of a container.
+	// 0: GOMAXPROCS, which honours the CPU limit of a container. More than that
+	// make every step slower, because they wait for each other.
 	Threads int
-	// Level is the set of instructions to use. The zero value is plain Go;
-	// kernels/cpu.Best is the machine's best.
-	Level kernels.Level
+	// Level names the instructions to use, as kernels/cpu.ParseLevel reads it.
+	// Empty: the machine's best.
+	Level string
 	// MaxRows is the largest number of rows of a batch. 0: 512.
 	MaxRows int
+	// Logger gets warnings. Nil: nobody does.
+	Logger *slog.Logger
 }
 
-// maxThreads and maxMaxRows bound the options to what can be meant.
+// The largest options that can be meant.
 const (
 	maxThreads = 1024
 	maxMaxRows = 1 << 16
@@ -45,15 +48,27 @@ func (o Options) Validate() error {
 	if o.MaxRows < 0 || o.MaxRows > maxMaxRows {
 		faults = append(faults, fmt.Errorf("max rows: %d is not between 0 and %d; 0 takes 512", o.MaxRows, maxMaxRows))
 	}
+	if o.Level != "" {
+		if _, err := kernels.ParseLevel(o.Level); err != nil {
+			faults = append(faults, err)
+		}
+	}
 	return errors.Join(faults...)
 }
 
+// withDefaults fills the zero values.
 func (o Options) withDefaults() Options {
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
+	if o.Level == "" {
+		o.Level = kernels.Best().String()
+	}
 	if o.MaxRows == 0 {
 		o.MaxRows = 512
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
@@ -99,9 +114,16 @@ func New(o Options) (*Backend, error) {
 		return nil, fmt.Errorf("cpu backend: %w", err)
 	}
 	o = o.withDefaults()
-	ops, err := kernels.Select(o.Level)
+	level, err := kernels.ParseLevel(o.Level)
 	if err != nil {
 		return nil, fmt.Errorf("cpu backend: %w", err)
+	}
+	ops, err := kernels.Select(level)
+	if err != nil {
+		return nil, fmt.Errorf("cpu backend: %w", err)
+	}
+	if free := runtime.GOMAXPROCS(0); o.Threads > free {
+		o.Logger.Warn("more threads than cores: steps will be slower than with fewer", "threads", o.Threads, "cores", free)
 	}
 	return &Backend{ops: ops, workers: newWorkers(ops, o.Threads), maxRows: o.MaxRows}, nil
 }

@@ -13,7 +13,7 @@ import (
 // open makes a backend for the suite.
 func open(t *testing.T, threads int, level kernels.Level) *cpu.Backend {
 	t.Helper()
-	b, err := cpu.New(cpu.Options{Threads: threads, Level: level, MaxRows: backendtest.MaxRows})
+	b, err := cpu.New(cpu.Options{Threads: threads, Level: level.String(), MaxRows: backendtest.MaxRows})
 	if err != nil {
 		t.Fatal(err)
 	}

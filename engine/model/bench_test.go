@@ -1,0 +1,90 @@
+package model_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/backend/backendtest"
+	"github.com/wasmeter/wasmeter/engine/backend/cpu"
+	"github.com/wasmeter/wasmeter/engine/model"
+)
+
+const benchBlockSize = 16
+
+// benchModel loads SmolLM2 on some threads, with room for positions.
+func benchModel(b *testing.B, threads, positions int) model.Model {
+	device, err := cpu.New(cpu.Options{Threads: threads})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := loadSmolLM2(b, device)
+	if err := m.Reserve((positions+benchBlockSize-1)/benchBlockSize, benchBlockSize); err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
+
+// prompt returns n token ids that are not special.
+func prompt(n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(1000 + i*37%20000)
+	}
+	return ids
+}
+
+func forward(b *testing.B, m model.Model, batch *backend.Batch) {
+	if _, err := m.Forward(batch); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkDecode measures steps of one token for each of some sequences, all
+// at the same position.
+func BenchmarkDecode(b *testing.B) {
+	for _, c := range []struct{ batch, context int }{{1, 64}, {1, 1024}, {16, 64}} {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("batch=%d/context=%d/threads=%d", c.batch, c.context, threads), func(b *testing.B) {
+				m := benchModel(b, threads, c.batch*c.context)
+				step, next := &backend.Batch{}, int32(0)
+				for i := range c.batch {
+					table := backendtest.Blocks(&next, c.context, benchBlockSize)
+					fill := prompt(c.context - 1)
+					for at := 0; at < len(fill); at += m.Shape().MaxRows {
+						chunk := &backend.Batch{}
+						backendtest.Append(chunk, fill[at:min(at+m.Shape().MaxRows, len(fill))], at, table, benchBlockSize)
+						forward(b, m, chunk)
+					}
+					backendtest.Append(step, []int32{int32(1000 + i)}, c.context-1, table, benchBlockSize)
+					step.Sample = append(step.Sample, int32(i))
+				}
+				forward(b, m, step) // sizes the shared space
+				b.ReportAllocs()
+				for b.Loop() {
+					forward(b, m, step)
+				}
+				b.ReportMetric(float64(b.N*c.batch)/b.Elapsed().Seconds(), "tokens/s")
+			})
+		}
+	}
+}
+
+// BenchmarkPrefill measures a prompt of 512 tokens in one step, of which the
+// last gives logits.
+func BenchmarkPrefill(b *testing.B) {
+	const n = 512
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("tokens=%d/threads=%d", n, threads), func(b *testing.B) {
+			m := benchModel(b, threads, n)
+			step, next := &backend.Batch{Sample: []int32{n - 1}}, int32(0)
+			backendtest.Append(step, prompt(n), 0, backendtest.Blocks(&next, n, benchBlockSize), benchBlockSize)
+			forward(b, m, step)
+			b.ReportAllocs()
+			for b.Loop() {
+				forward(b, m, step)
+			}
+			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
+}
