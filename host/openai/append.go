@@ -43,10 +43,12 @@ func appendLogprob(dst []byte, p float32) []byte {
 	return jsontext.AppendFloat(dst, float64(p), 32)
 }
 
-// appendValue appends a decoded JSON value as it came, or otherwise if there was none.
+// appendValue appends a decoded JSON value, or otherwise if there was none.
 func appendValue(dst []byte, v jsontext.Value, otherwise string) []byte {
 	if len(v) == 0 {
 		return append(dst, otherwise...)
 	}
 	return append(dst, v...)
 }
+
+func appendBool(dst []byte, b bool) []byte { return strconv.AppendBool(dst, b) }

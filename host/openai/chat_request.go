@@ -39,7 +39,7 @@ func DecodeChat(body []byte) (*ChatRequest, error) {
 			n := d.integer(name, v, 0, maxTopLogprobs)
 			top = Opt[int]{int(n.Value), n.Set}
 		case "tools":
-			tools.tools(&d, v, nil)
+			tools.tools(&d, v)
 		case "tool_choice":
 			tools.toolChoice(&d, v)
 		case "response_format":
@@ -48,7 +48,7 @@ func DecodeChat(body []byte) (*ChatRequest, error) {
 			d.list(name, v, func(param string, v jsontext.Value) { d.word(param, v, "text") })
 		case "chat_template_kwargs":
 			d.object(name, v, func(string, jsontext.Value) {})
-			r.TemplateVariables = v.Clone()
+			r.TemplateVariables = compact(v)
 		default:
 			if !r.field(&d, name, v) {
 				d.refuseUnavailable(Chat, name, v)

@@ -47,7 +47,7 @@ func TestDecodeChat(t *testing.T) {
 			PresencePenalty: Some(-2.0), FrequencyPenalty: Some(2.0), RepetitionPenalty: Some(1.1),
 			Seed: Some(int64(-9223372036854775808)), LogitBias: []TokenBias{{7, 1.5}, {50, -100}}, Logprobs: Some(3),
 			AddSpecialTokens: Some(false), Priority: -1, CacheSalt: "s", ServiceTier: "auto", User: "u",
-			SafetyIdentifier: "i", PromptCacheKey: "k", Store: Some(false), Metadata: jsontext.Value(`{"a": "b"}`),
+			SafetyIdentifier: "i", PromptCacheKey: "k", Store: Some(false), Metadata: jsontext.Value(`{"a":"b"}`),
 		},
 		Messages: []Message{
 			{Role: "developer", Content: "Be\nbrief."},
@@ -55,7 +55,7 @@ func TestDecodeChat(t *testing.T) {
 			{Role: "assistant", Reasoning: "hm", ToolCalls: []ToolCall{{ID: "call_1", Name: "f", Arguments: `{"a": 1}`}}},
 			{Role: "tool", Content: "42", ToolCallID: "call_1"},
 		},
-		TemplateVariables: jsontext.Value(`{"enable_thinking": false}`),
+		TemplateVariables: jsontext.Value(`{"enable_thinking":false}`),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)

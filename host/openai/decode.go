@@ -258,6 +258,13 @@ func (d *decoder) count(param string, v jsontext.Value, low int64) Opt[int] {
 	return Opt[int]{int(n.Value), n.Set}
 }
 
+// compact is a copy of a value in one line, which an event of a stream needs.
+func compact(v jsontext.Value) jsontext.Value {
+	c := v.Clone()
+	_ = c.Compact() // it fails for what is not JSON only, and members has read it
+	return c
+}
+
 // found says what a value is, for a message.
 func found(v jsontext.Value) string {
 	switch v.Kind() {

@@ -56,7 +56,7 @@ type Generation struct {
 	SafetyIdentifier string
 	PromptCacheKey   string
 	Store            Opt[bool]
-	Metadata         jsontext.Value // an object as it came, or nil
+	Metadata         jsontext.Value // an object, without white space, or nil
 }
 
 // TokenBias is added to the logit of a token, -100 to 100.
@@ -90,7 +90,7 @@ func (g *Generation) field(d *decoder, name string, v jsontext.Value) bool {
 		if v.Kind() != '{' || len(v) > maxMetadataSize {
 			d.fault(name, "must be an object of at most %d bytes, got %s", maxMetadataSize, found(v))
 		} else {
-			g.Metadata = v.Clone()
+			g.Metadata = compact(v)
 		}
 	case "priority":
 		g.Priority = int(d.integer(name, v, math.MinInt32, math.MaxInt32).Value)

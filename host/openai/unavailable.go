@@ -89,16 +89,13 @@ type toolUse struct {
 	choice   string // "" if absent
 }
 
-func (t *toolUse) tools(d *decoder, v jsontext.Value, item func(v jsontext.Value)) {
+func (t *toolUse) tools(d *decoder, v jsontext.Value) {
 	d.list("tools", v, func(param string, v jsontext.Value) {
 		d.object(param, v, func(name string, v jsontext.Value) {
 			if name == "type" && d.text(param+".type", v) == "function" {
 				t.callable++
 			}
 		})
-		if item != nil {
-			item(v)
-		}
 	})
 }
 

@@ -7,6 +7,7 @@ type Usage struct {
 	Prompt     int
 	Completion int
 	Cached     int    // prompt tokens that came from the prefix cache
+	CacheWrite int    // prompt tokens that were put into it
 	Reasoning  int    // output tokens spent on reasoning
 	Details    bool   // whether a chat or completions usage says prompt_tokens_details
 	Extra      []byte // members to add, such as `"cost":1`, without a comma around
@@ -29,12 +30,15 @@ func (u *Usage) append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendResponses appends the usage of Responses, whose details are required.
+// appendResponses appends the usage of Responses, whose details are required (the openai package asks for
+// cache_write_tokens, too).
 func (u *Usage) appendResponses(dst []byte) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = appendInt(dst, u.Prompt)
 	dst = append(dst, `,"input_tokens_details":{"cached_tokens":`...)
 	dst = appendInt(dst, u.Cached)
+	dst = append(dst, `,"cache_write_tokens":`...)
+	dst = appendInt(dst, u.CacheWrite)
 	dst = append(dst, `},"output_tokens":`...)
 	dst = appendInt(dst, u.Completion)
 	dst = append(dst, `,"output_tokens_details":{"reasoning_tokens":`...)
