@@ -77,6 +77,9 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 	if t.Size() > shape.Vocab {
 		return nil, fmt.Errorf("tokenizer has %d tokens, and the model only %d logits", t.Size(), shape.Vocab)
 	}
+	if shape.Vocab < 1 || shape.Vocab > sample.MaxVocab {
+		return nil, fmt.Errorf("model has %d logits; supported are 1 … %d", shape.Vocab, sample.MaxVocab)
+	}
 	if o.MaxNumBatchedTokens > shape.MaxRows {
 		return nil, fmt.Errorf("max_num_batched_tokens: %d is more than the %d rows that %s computes at once", o.MaxNumBatchedTokens, shape.MaxRows, shape.Device)
 	}

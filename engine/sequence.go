@@ -38,17 +38,18 @@ type sequence struct {
 func newSequence(s *Stream, choice int, queued time.Duration, e *Engine) *sequence {
 	r := s.req
 	prompt := r.Prompts[choice/r.N]
+	limit := e.context
+	if r.MaxTokens > 0 {
+		limit = min(limit, len(prompt)+r.MaxTokens)
+	}
 	q := &sequence{
 		stream:  s,
 		choice:  choice,
-		tokens:  append(make([]int32, 0, len(prompt)+16), prompt...),
+		tokens:  append(make([]int32, 0, min(limit, len(prompt)+256)), prompt...),
 		prompt:  len(prompt),
-		limit:   e.context,
+		limit:   limit,
 		sampler: sample.NewSampler(r.Sampling, choice, prompt, e.shape.Vocab),
 		text:    newText(r, e.tokenizer),
-	}
-	if r.MaxTokens > 0 {
-		q.limit = min(q.limit, len(prompt)+r.MaxTokens)
 	}
 	q.life.Queued, q.life.PromptTokens = queued, len(prompt)
 	return q
