@@ -15,21 +15,15 @@ const shortWord = 48
 type bpe struct {
 	bytes   [256]int32       // token of a single byte, None without one
 	words   map[string]int32 // bytes → token, of those that merges may make
-	pairs   map[pair]merge   // what two neighbours become
+	pairs   *pairTable       // what two neighbours become
 	whole   []bool           // by id: a word of just its bytes is this token
 	longest int              // length in bytes of the longest token in words
 }
 
-type pair struct{ left, right int32 }
-
-// A merge is an entry of the model's list; lower ranks merge first. Ranks are
-// unique, so a rank names its pair.
-type merge struct{ rank, token int32 }
-
 func newBPE(t *Tokenizer, v Vocab, unspell *unspeller) (*bpe, error) {
 	b := &bpe{
 		words: make(map[string]int32, len(v.Tokens)),
-		pairs: make(map[pair]merge, len(v.Merges)),
+		pairs: newPairTable(len(v.Merges)),
 		whole: make([]bool, len(v.Tokens)),
 	}
 	all := string(t.pieces)
@@ -58,14 +52,11 @@ func newBPE(t *Tokenizer, v Vocab, unspell *unspeller) (*bpe, error) {
 		buf = unspell.appendBytes(buf[:0], left)
 		middle := len(buf)
 		buf = unspell.appendBytes(buf, right)
-		p := pair{b.id(buf[:middle]), b.id(buf[middle:])}
-		token := b.id(buf)
-		if p.left == None || p.right == None || token == None {
+		l, r, token := b.id(buf[:middle]), b.id(buf[middle:]), b.id(buf)
+		if l == None || r == None || token == None {
 			return nil, fmt.Errorf("merge %d: %q: its parts or their union are not in the vocabulary", rank, text)
 		}
-		if _, ok := b.pairs[p]; !ok {
-			b.pairs[p] = merge{int32(rank), token}
-		}
+		b.pairs.add(l, r, merge{int32(rank), token})
 	}
 	return b, nil
 }
@@ -132,7 +123,7 @@ func (b *bpe) merge(dst []int32, word string) []int32 {
 		if best == noRank {
 			return append(dst, ids...)
 		}
-		ids[at] = b.pairs[pair{ids[at], ids[at+1]}].token
+		ids[at] = b.pairs.find(ids[at], ids[at+1]).token
 		ids = append(ids[:at+1], ids[at+2:]...)
 		ranks = append(ranks[:at+1], ranks[at+2:]...)
 		ranks[at] = b.rank(ids, at)
@@ -142,17 +133,11 @@ func (b *bpe) merge(dst []int32, word string) []int32 {
 	}
 }
 
-// noRank is above every rank.
-const noRank = 1<<31 - 1
-
 func (b *bpe) rank(ids []int32, i int) int32 {
 	if i+1 >= len(ids) {
 		return noRank
 	}
-	if m, ok := b.pairs[pair{ids[i], ids[i+1]}]; ok {
-		return m.rank
-	}
-	return noRank
+	return b.pairs.find(ids[i], ids[i+1]).rank
 }
 
 // A symbol is a token of a long word while it is merged; symbols form a list.
@@ -181,7 +166,7 @@ func (b *bpe) mergeLong(dst []int32, word string) []int32 {
 		if at < 0 || symbols[at].next < 0 {
 			return
 		}
-		if m, ok := b.pairs[pair{symbols[at].id, symbols[symbols[at].next].id}]; ok {
+		if m := b.pairs.find(symbols[at].id, symbols[symbols[at].next].id); m.rank != noRank {
 			queue.push(uint64(m.rank)<<32 | uint64(at))
 		}
 	}
@@ -196,8 +181,8 @@ func (b *bpe) mergeLong(dst []int32, word string) []int32 {
 			continue
 		}
 		right := &symbols[left.next]
-		m, ok := b.pairs[pair{left.id, right.id}]
-		if !ok || uint64(m.rank) != entry>>32 {
+		m := b.pairs.find(left.id, right.id)
+		if uint64(m.rank) != entry>>32 {
 			continue
 		}
 		left.id, left.next = m.token, right.next

@@ -83,7 +83,7 @@ func mergeSlowly(b *bpe, word string) []int32 {
 	for {
 		at, best := -1, merge{}
 		for i := range len(ids) - 1 {
-			if m, ok := b.pairs[pair{ids[i], ids[i+1]}]; ok && (at < 0 || m.rank < best.rank) {
+			if m := b.pairs.find(ids[i], ids[i+1]); m.rank != noRank && (at < 0 || m.rank < best.rank) {
 				at, best = i, m
 			}
 		}

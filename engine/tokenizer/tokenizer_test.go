@@ -346,3 +346,36 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 	})
 }
+
+// FuzzNew holds that no vocabulary makes New or what it returns panic, and that
+// tokens stay inside the vocabulary.
+func FuzzNew(f *testing.F) {
+	f.Add("a,b,ab,<s>", "a b", "\x01\x01\x01\x03", "abab<s>", int32(3))
+	f.Add("Ġ,Ġa,a,,a", "Ġ a,a a", "", " a a", int32(-1))
+	f.Add("x", "x x", "\x04", "xx", int32(7))
+	f.Fuzz(func(t *testing.T, tokens, merges, types, text string, eos int32) {
+		v := Vocab{Model: "gpt2", Pre: "llama-bpe", Tokens: strings.Split(tokens, ","), BOS: None, EOS: eos}
+		if merges != "" {
+			v.Merges = strings.Split(merges, ",")
+		}
+		for i := range len(types) {
+			v.Types = append(v.Types, TokenType(types[i]))
+		}
+		tok, err := New(v)
+		if err != nil {
+			return
+		}
+		for _, mode := range []Special{AsText, Parsed} {
+			for _, id := range tok.Encode(nil, text, mode) {
+				if id < 0 || int(id) >= tok.Size() {
+					t.Errorf("encode %q: got id %d of %d", text, id, tok.Size())
+				}
+			}
+		}
+		for _, s := range tok.Specials() {
+			if id, ok := tok.Lookup(s); s != "" && (!ok || string(tok.Piece(id)) != s) {
+				t.Errorf("lookup %q: got %d, %v", s, id, ok)
+			}
+		}
+	})
+}
