@@ -47,14 +47,14 @@ func newBPE(t *Tokenizer, v Vocab, unspell *unspeller) (*bpe, error) {
 	for rank, text := range v.Merges {
 		left, right, ok := strings.Cut(text, " ")
 		if !ok || left == "" || right == "" || strings.Contains(right, " ") {
-			return nil, fmt.Errorf("merge %d: found %q, want two tokens separated by a space", rank, text)
+			return nil, fmt.Errorf("merge %d: found %.80q, want two tokens separated by a space", rank, text)
 		}
 		buf = unspell.appendBytes(buf[:0], left)
 		middle := len(buf)
 		buf = unspell.appendBytes(buf, right)
 		l, r, token := b.id(buf[:middle]), b.id(buf[middle:]), b.id(buf)
 		if l == None || r == None || token == None {
-			return nil, fmt.Errorf("merge %d: %q: its parts or their union are not in the vocabulary", rank, text)
+			return nil, fmt.Errorf("merge %d: %.80q: its parts or their union are not in the vocabulary", rank, text)
 		}
 		b.pairs.add(l, r, merge{int32(rank), token})
 	}
@@ -78,7 +78,7 @@ func (b *bpe) trustAll() {
 // trustReachable finds the tokens that the merges make of their own bytes. Most
 // words of a text are such tokens and need no merging then. The rest, those
 // that the merge list can't reach, must not be found by their bytes.
-func (b *bpe) trustReachable(t *Tokenizer) {
+func (b *bpe) trustReachable() {
 	var ids []int32
 	for text, id := range b.words {
 		ids = b.merge(ids[:0], text)
@@ -86,8 +86,8 @@ func (b *bpe) trustReachable(t *Tokenizer) {
 	}
 }
 
-// append appends the tokens of one word.
-func (b *bpe) append(dst []int32, word string) []int32 {
+// appendWord appends the tokens of one word.
+func (b *bpe) appendWord(dst []int32, word string) []int32 {
 	if len(word) <= b.longest {
 		if id, ok := b.words[word]; ok && b.whole[id] {
 			return append(dst, id)

@@ -80,7 +80,7 @@ func New(v Vocab) (*Tokenizer, error) {
 	if pre.wholeWords {
 		t.bpe.trustAll()
 	} else {
-		t.bpe.trustReachable(t)
+		t.bpe.trustReachable()
 	}
 	return t, nil
 }
@@ -190,7 +190,7 @@ func (t *Tokenizer) Encode(dst []int32, text string, mode Special) []int32 {
 func (t *Tokenizer) appendWords(dst []int32, text string) []int32 {
 	for len(text) > 0 {
 		n := t.split(text)
-		dst = t.bpe.append(dst, text[:n])
+		dst = t.bpe.appendWord(dst, text[:n])
 		text = text[n:]
 	}
 	return dst
