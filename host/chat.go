@@ -1,0 +1,211 @@
+package host
+
+import (
+	"errors"
+	"io"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/wasmeter/wasmeter/engine"
+	"github.com/wasmeter/wasmeter/engine/tokenizer"
+	"github.com/wasmeter/wasmeter/host/chat"
+	"github.com/wasmeter/wasmeter/host/openai"
+)
+
+// chatCompletions serves POST /v1/chat/completions.
+func (s *Server) chatCompletions(c *fiber.Ctx) error {
+	arrival := s.parts.Engine.Now()
+	q, err := openai.DecodeChat(c.Request().Body())
+	if err != nil {
+		return err
+	}
+	if err := s.serves(q.Model); err != nil {
+		return err
+	}
+	prompt, err := s.chatPrompt(q)
+	if err != nil {
+		return err
+	}
+	r, err := s.start(c, openai.Chat, &q.Generation, [][]int32{prompt}, arrival)
+	if err != nil {
+		return err
+	}
+	id, created := "chatcmpl-"+r.requestID, now()
+	if q.Stream {
+		return s.sendStream(c, r, newChatEvents(r, id, created))
+	}
+	defer r.close()
+	done, err := r.complete()
+	if err != nil {
+		return err
+	}
+	done.ID, done.Created = id, created
+	if done.Extra, err = r.shape(c.UserContext(), false); err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	return c.Send(openai.AppendChat(nil, done))
+}
+
+// serves refuses a model that is not here.
+func (s *Server) serves(model string) error {
+	for _, name := range s.parts.Models {
+		if name == model {
+			return nil
+		}
+	}
+	return openai.ModelNotFound(model, s.parts.Models)
+}
+
+// chatPrompt renders messages by the model's own template and tokenizes them.
+// Control tokens are recognized in the template's text only.
+func (s *Server) chatPrompt(q *openai.ChatRequest) ([]int32, error) {
+	if s.parts.Template == nil {
+		return nil, openai.InvalidRequest("messages", s.parts.NoTemplate.Error())
+	}
+	conversation := chat.Conversation{
+		Messages:            make([]chat.Message, len(q.Messages)),
+		Variables:           q.TemplateVariables,
+		AddGenerationPrompt: true,
+	}
+	for i, m := range q.Messages {
+		conversation.Messages[i] = chatMessage(m)
+	}
+	pieces, err := s.parts.Template.Render(conversation)
+	if err != nil {
+		return nil, openai.InvalidRequest("messages", err.Error())
+	}
+	t := s.parts.Engine.Tokenizer()
+	var ids []int32
+	for _, p := range pieces {
+		mode := tokenizer.AsText
+		if p.Special {
+			mode = tokenizer.Parsed
+		}
+		ids = t.Encode(ids, p.Text, mode)
+	}
+	return ids, nil
+}
+
+func chatMessage(m openai.Message) chat.Message {
+	out := chat.Message{Role: m.Role, Content: m.Content, Name: m.Name, Reasoning: m.Reasoning, ToolCallID: m.ToolCallID}
+	for _, t := range m.ToolCalls {
+		out.ToolCalls = append(out.ToolCalls, chat.ToolCall{ID: t.ID, Name: t.Name, Arguments: t.Arguments})
+	}
+	return out
+}
+
+// complete waits for all of a run that is not streamed.
+func (r *run) complete() (*openai.Completed, error) {
+	done := &openai.Completed{
+		Model:       r.generation.Model,
+		Fingerprint: r.server.fingerprint,
+		Choices:     make([]openai.Choice, len(r.choices)),
+	}
+	texts := make([][]byte, len(r.choices))
+	for {
+		outputs, err := r.receive(nil)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range outputs {
+			o := &outputs[i]
+			texts[o.Choice] = append(texts[o.Choice], o.Text...)
+			done.Choices[o.Choice].Logprobs = r.logprobs(done.Choices[o.Choice].Logprobs, o.Tokens)
+		}
+		if err := r.failure(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range done.Choices {
+		c := &done.Choices[i]
+		c.Index, c.Text = i, string(texts[i])
+		c.Finish, c.Stop = finishReason(r.choices[i].finish), r.choices[i].stopString
+	}
+	done.Usage = r.usage()
+	return done, nil
+}
+
+// chatEvents writes the chunks of a chat completion.
+type chatEvents struct {
+	run    *run
+	stream *openai.Stream
+	gate   openai.UsageGate
+}
+
+func newChatEvents(r *run, id string, created int64) *chatEvents {
+	o := r.opening(id, created)
+	return &chatEvents{run: r, stream: openai.NewChatStream(o), gate: o.Gate}
+}
+
+// opening is what all chunks of the run's stream say.
+func (r *run) opening(id string, created int64) openai.StreamOpening {
+	return openai.StreamOpening{
+		ID:          id,
+		Model:       r.generation.Model,
+		Created:     created,
+		Fingerprint: r.server.fingerprint,
+		Choices:     len(r.choices),
+		Gate:        r.generation.StreamOptions.Gate(r.server.forceUsage),
+	}
+}
+
+func (e *chatEvents) open(dst []byte) []byte {
+	for i := range e.run.choices {
+		dst = e.stream.AppendRole(dst, i, e.run.runningUsage(i, e.gate, 0))
+	}
+	return dst
+}
+
+func (e *chatEvents) output(dst []byte, o *engine.Output) []byte {
+	return e.run.chunk(dst, e.stream, e.gate, o)
+}
+
+func (e *chatEvents) final() bool { return e.gate.Final }
+
+func (e *chatEvents) close(dst, members []byte) []byte {
+	return e.run.closeChunks(dst, e.stream, e.gate, members)
+}
+
+func (e *chatEvents) fail(dst []byte, err *openai.Error) []byte {
+	return openai.AppendDone(openai.AppendErrorEvent(dst, err))
+}
+
+// chunk appends what an output brings to a stream of chunks: text, if any came
+// or log probabilities are wanted, and the end.
+func (r *run) chunk(dst []byte, s *openai.Stream, gate openai.UsageGate, o *engine.Output) []byte {
+	piece := openai.Chunk{Index: o.Choice, Text: string(o.Text), Logprobs: r.logprobs(nil, o.Tokens)}
+	piece.Usage = r.runningUsage(o.Choice, gate, r.choices[o.Choice].tokens)
+	if o.Finish != engine.None {
+		return s.AppendFinish(dst, &piece, finishReason(o.Finish), o.StopString)
+	}
+	if piece.Text == "" && piece.Logprobs == nil {
+		return dst // held back until it is decided
+	}
+	return s.AppendText(dst, &piece)
+}
+
+// closeChunks appends the end of a stream of chunks.
+func (r *run) closeChunks(dst []byte, s *openai.Stream, gate openai.UsageGate, members []byte) []byte {
+	if gate.Final {
+		u := r.usage()
+		dst = s.AppendUsage(dst, &u, members)
+	}
+	return openai.AppendDone(dst)
+}
+
+// runningUsage is the usage that a chunk of a choice says, or nil where the
+// stream says none: the prompt of the choice, and the choice's own tokens.
+func (r *run) runningUsage(index int, gate openai.UsageGate, tokens int) *openai.Usage {
+	if !gate.Continuous {
+		return nil
+	}
+	return &openai.Usage{
+		Prompt:     len(r.request.Prompts[index/r.request.N]),
+		Completion: tokens,
+		Details:    r.server.options.Metrics.PromptTokensDetails,
+	}
+}

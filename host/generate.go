@@ -1,0 +1,269 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/wasmeter/wasmeter/engine"
+	"github.com/wasmeter/wasmeter/engine/sample"
+	"github.com/wasmeter/wasmeter/host/openai"
+)
+
+// run is one request in flight: what the three generating endpoints share.
+type run struct {
+	server     *Server
+	endpoint   openai.Endpoint
+	generation *openai.Generation
+	request    *engine.Request
+	stream     *engine.Stream
+	watch      *watch
+
+	// requestID is the x-request-id, clientRequestID the client's own or empty.
+	requestID, clientRequestID string
+	// arrived is the wall clock at arrival, for what is told to people and
+	// ledgers; intervals come from the engine's clock.
+	arrived time.Time
+	// cause says who ended the run early; the first one wins.
+	cause atomic.Int32
+
+	// What follows is owned by the goroutine that answers.
+	delivery engine.Delivery
+	choices  []choice
+	members  []byte
+}
+
+// choice is what has come of one choice.
+type choice struct {
+	tokens     int
+	finish     engine.FinishReason
+	stopString string
+	err        error
+	life       engine.Life
+	events     []engine.Event
+}
+
+// cause says who ended a run before its time.
+type cause int32
+
+const (
+	causeNone cause = iota
+	causeClientGone
+	causeShutdown
+)
+
+// start submits a request and watches its client. The caller ends the run with
+// close, in whatever way it goes on.
+func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generation, prompts [][]int32, arrival time.Duration) (*run, error) {
+	request, err := s.engineRequest(g, prompts, arrival)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		server:     s,
+		endpoint:   endpoint,
+		generation: g,
+		request:    request,
+		requestID:  string(c.Response().Header.Peek(fiber.HeaderXRequestID)),
+		arrived:    time.Now(),
+		choices:    make([]choice, len(prompts)*request.N),
+	}
+	if c.Get(fiber.HeaderXRequestID) == r.requestID {
+		r.clientRequestID = r.requestID
+	}
+	request.ID = r.requestID
+	if r.stream, err = s.parts.Engine.Submit(request); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.runs[r] = struct{}{}
+	s.mu.Unlock()
+	r.watch = s.watcher.add(c.Context().Conn(), func() { r.abort(causeClientGone) })
+	return r, nil
+}
+
+// engineRequest turns the API's words into the engine's, with the defaults that
+// the API documents.
+func (s *Server) engineRequest(g *openai.Generation, prompts [][]int32, arrival time.Duration) (*engine.Request, error) {
+	context := s.parts.Engine.Context()
+	if g.MaxTokens.Set {
+		for _, p := range prompts {
+			if len(p) < context && len(p)+g.MaxTokens.Value > context {
+				return nil, openai.ContextLengthExceeded(g.MaxTokensParam, fmt.Sprintf(
+					"%s: %d tokens and a prompt of %d do not fit into the context of %d; ask for at most %d",
+					g.MaxTokensParam, g.MaxTokens.Value, len(p), context, context-len(p)))
+			}
+		}
+	}
+	p := sample.Defaults()
+	p.Temperature = float32(g.Temperature.Or(1))
+	p.TopP = float32(g.TopP.Or(1))
+	p.MinP = float32(g.MinP.Or(0))
+	p.TopK = max(g.TopK.Or(0), 0)
+	p.PresencePenalty = float32(g.PresencePenalty.Or(0))
+	p.FrequencyPenalty = float32(g.FrequencyPenalty.Or(0))
+	p.RepetitionPenalty = float32(g.RepetitionPenalty.Or(1))
+	p.Logprobs = g.Logprobs.Or(-1)
+	p.Seed = uint64(g.Seed.Value)
+	if !g.Seed.Set {
+		p.Seed = rand.Uint64()
+	}
+	vocab := s.parts.Engine.Shape().Vocab
+	if len(g.LogitBias) > 0 {
+		p.Bias = make(map[int32]float32, len(g.LogitBias))
+	}
+	for _, b := range g.LogitBias {
+		if b.Token >= vocab {
+			return nil, openai.InvalidRequest("logit_bias", outOfVocabulary(b.Token, vocab))
+		}
+		p.Bias[int32(b.Token)] = float32(b.Bias)
+	}
+	r := &engine.Request{
+		Prompts:     prompts,
+		N:           g.N,
+		Sampling:    p,
+		MaxTokens:   g.MaxTokens.Value,
+		MinTokens:   g.MinTokens,
+		Stop:        g.Stop,
+		IncludeStop: g.IncludeStop,
+		IgnoreEOS:   g.IgnoreEOS,
+		Arrival:     arrival,
+		Events:      s.parts.Plugins.WantsEvents(),
+	}
+	for _, id := range g.StopTokenIDs {
+		if id >= vocab {
+			return nil, openai.InvalidRequest("stop_token_ids", outOfVocabulary(id, vocab))
+		}
+		r.StopTokens = append(r.StopTokens, int32(id))
+	}
+	return r, nil
+}
+
+func outOfVocabulary(id, vocab int) string {
+	return fmt.Sprintf("token %d is not in the vocabulary of %d tokens", id, vocab)
+}
+
+// abort ends the run early, from any goroutine.
+func (r *run) abort(why cause) {
+	r.cause.CompareAndSwap(int32(causeNone), int32(why))
+	r.stream.Abort()
+}
+
+// receive waits for outputs, keeps account of them, and returns them; they are
+// valid until the next call. It returns io.EOF when every choice has ended, and
+// engine.ErrTimeout when timeout fires first.
+func (r *run) receive(timeout <-chan time.Time) ([]engine.Output, error) {
+	if err := r.stream.Receive(&r.delivery, timeout); err != nil {
+		return nil, err
+	}
+	for i := range r.delivery.Outputs {
+		o := &r.delivery.Outputs[i]
+		c := &r.choices[o.Choice]
+		c.tokens += len(o.Tokens)
+		if o.Finish != engine.None {
+			c.finish, c.stopString, c.err = o.Finish, o.StopString, o.Err
+			c.life, c.events = o.Life, o.Events
+		}
+	}
+	return r.delivery.Outputs, nil
+}
+
+// failure is why the run cannot be answered as asked, or nil.
+func (r *run) failure() error {
+	for i := range r.choices {
+		switch c := &r.choices[i]; c.finish {
+		case engine.Failed:
+			return errors.Join(errStep, c.err)
+		case engine.Abort:
+			if cause(r.cause.Load()) == causeClientGone {
+				return errGone
+			}
+			return openai.Unavailable("shutting_down", "the server is shutting down and ended the request; try again on another one or later")
+		}
+	}
+	return nil
+}
+
+var (
+	errStep = errors.New("a step of the engine was not computed")
+	// errGone: nobody is left to answer.
+	errGone = errors.New("the client has closed the connection")
+)
+
+// close ends the run: what still runs is aborted and its account completed. It
+// may be called again.
+func (r *run) close() {
+	r.watch.stop()
+	r.stream.Abort()
+	for {
+		if _, err := r.receive(nil); err == io.EOF {
+			break
+		}
+	}
+	s := r.server
+	s.mu.Lock()
+	delete(s.runs, r)
+	s.mu.Unlock()
+	select {
+	case s.ended <- struct{}{}:
+	default: // told already
+	}
+}
+
+// usage counts the run's tokens so far: a prompt counts once, however many
+// choices continue it.
+func (r *run) usage() openai.Usage {
+	u := openai.Usage{Details: r.server.options.Metrics.PromptTokensDetails}
+	for _, p := range r.request.Prompts {
+		u.Prompt += len(p)
+	}
+	for i := range r.choices {
+		c := &r.choices[i]
+		u.Completion += c.tokens
+		if i%r.request.N == 0 {
+			u.Cached += c.life.CachedTokens
+		}
+	}
+	return u
+}
+
+// logprobs turns a step's tokens into the API's, or nil if the request did not
+// ask. Control tokens have no text.
+func (r *run) logprobs(dst []openai.TokenLogprob, tokens []sample.Token) []openai.TokenLogprob {
+	if !r.generation.Logprobs.Set {
+		return nil
+	}
+	for _, t := range tokens {
+		l := openai.TokenLogprob{Text: r.server.piece(t.ID), Logprob: t.Logprob, Top: make([]openai.TopLogprob, len(t.Top))}
+		for i, top := range t.Top {
+			l.Top[i] = openai.TopLogprob{Text: r.server.piece(top.ID), Logprob: top.Value}
+		}
+		dst = append(dst, l)
+	}
+	return dst
+}
+
+// piece is the text of a token as users see it.
+func (s *Server) piece(id int32) string {
+	t := s.parts.Engine.Tokenizer()
+	if t.Control(id) {
+		return ""
+	}
+	return string(t.Piece(id))
+}
+
+// finishReason is the API's word for the end of a choice.
+func finishReason(f engine.FinishReason) openai.FinishReason {
+	switch f {
+	case engine.Length:
+		return openai.FinishLength
+	case engine.Abort:
+		return openai.FinishAbort
+	}
+	return openai.FinishStop
+}

@@ -1,0 +1,286 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/recover"
+	"github.com/valyala/fasthttp"
+
+	"github.com/wasmeter/wasmeter/engine"
+	"github.com/wasmeter/wasmeter/host/chat"
+	"github.com/wasmeter/wasmeter/host/openai"
+	"github.com/wasmeter/wasmeter/host/plugin"
+)
+
+// Parts are what a server is made of. The caller keeps them and closes them
+// after the server has ended.
+type Parts struct {
+	Engine *engine.Engine
+	// Template turns messages into a prompt. It is nil where the model file has
+	// none: then chat requests are refused, and NoTemplate says why.
+	Template   *chat.Template
+	NoTemplate error
+	// Plugins shape responses; nil for none.
+	Plugins *plugin.Chain
+	// Models are the names under which the model is served, the first one is
+	// used in responses to requests that name it.
+	Models []string
+	// Version is the program's own.
+	Version string
+	Logger  *slog.Logger
+}
+
+// Server is the HTTP side: routes, limits, and the end of it all.
+type Server struct {
+	options Options
+	parts   Parts
+	app     *fiber.App
+	watcher *watcher
+	// started is when the server was made, as the models' creation time.
+	started time.Time
+	// fingerprint names version and model, for `system_fingerprint`.
+	fingerprint string
+	forceUsage  openai.ForceUsage
+	draining    atomic.Bool
+
+	// mu guards runs.
+	mu   sync.Mutex
+	runs map[*run]struct{}
+	// ended is told, without blocking, when a run ends.
+	ended chan struct{}
+}
+
+// New makes a server; Serve starts it.
+func New(o Options, p Parts) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if len(p.Models) == 0 {
+		return nil, errors.New("no name to serve the model under; set model.served_names")
+	}
+	w, err := newWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watch for clients that leave: %w", err)
+	}
+	s := &Server{
+		options:     o,
+		parts:       p,
+		watcher:     w,
+		started:     time.Now(),
+		fingerprint: fingerprint(p),
+		forceUsage:  forceUsage(o.Metrics.ForceIncludeUsage),
+		runs:        make(map[*run]struct{}),
+		ended:       make(chan struct{}, 1),
+	}
+	s.app = fiber.New(fiber.Config{
+		AppName:                      "wasmeter",
+		BodyLimit:                    int(o.Server.BodyLimit),
+		ReadBufferSize:               16 << 10, // bounds the header: 431 beyond
+		WriteBufferSize:              4 << 10,
+		ReduceMemoryUsage:            true, // an idle connection keeps no buffers
+		ReadTimeout:                  30 * time.Second,
+		WriteTimeout:                 writeTimeout, // streams renew it
+		IdleTimeout:                  75 * time.Second,
+		Concurrency:                  o.Server.MaxConnections,
+		DisablePreParseMultipartForm: true,
+		DisableStartupMessage:        true,
+		CaseSensitive:                true,
+		ErrorHandler:                 s.writeError,
+	})
+	s.app.Server().CloseOnShutdown = true
+	s.app.Server().ContinueHandler = s.acceptBody
+	s.routes()
+	return s, nil
+}
+
+// routes lists every path. Go on to the handler's file by the path's noun.
+func (s *Server) routes() {
+	s.app.Use(recover.New(recover.Config{EnableStackTrace: true, StackTraceHandler: s.logPanic}))
+	s.app.Use(s.identify)
+	s.app.Get("/health", s.ready)
+	s.app.Get("/health/live", s.live)
+	s.app.Get("/health/ready", s.ready)
+	s.app.Get("/version", s.version)
+	s.app.Get("/v1/models", s.listModels)
+	s.app.Get("/v1/models/*", s.showModel)
+	s.app.Post("/v1/chat/completions", s.plainJSON, s.accepting, s.chatCompletions)
+}
+
+// Serve answers on the listener until ctx ends, then drains: new generations are
+// refused, running ones may finish until the shutdown timeout, and the rest is
+// ended with an error that says so. It returns nil after a drain.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	defer s.watcher.close()
+	served := make(chan error, 1)
+	go func() { served <- s.app.Listener(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	s.drain()
+	return <-served
+}
+
+// drain ends the server as gently as the shutdown timeout allows.
+func (s *Server) drain() {
+	s.draining.Store(true)
+	s.parts.Logger.Info("draining", "running", s.running(), "timeout", s.options.Server.ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Server.ShutdownTimeout)
+	s.wait(ctx)
+	cancel()
+	if n := s.running(); n > 0 {
+		s.parts.Logger.Warn("ending what still runs", "running", n)
+		s.mu.Lock()
+		for r := range s.runs {
+			r.abort(causeShutdown)
+		}
+		s.mu.Unlock()
+	}
+	// What is aborted ends within a step; a reader that does not read is left.
+	ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	s.wait(ctx)
+	if err := s.app.ShutdownWithContext(ctx); err != nil {
+		s.parts.Logger.Warn("connections left open", "error", err)
+	}
+}
+
+// wait returns when nothing runs or ctx ends.
+func (s *Server) wait(ctx context.Context) {
+	for s.running() > 0 {
+		select {
+		case <-s.ended:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// running is the number of requests in flight.
+func (s *Server) running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.runs)
+}
+
+// accepting refuses new generations while the server drains.
+func (s *Server) accepting(c *fiber.Ctx) error {
+	if s.draining.Load() {
+		c.Set(fiber.HeaderRetryAfter, "5")
+		return openai.Unavailable("shutting_down", "the server is shutting down; try again on another one or later")
+	}
+	return c.Next()
+}
+
+// plainJSON refuses bodies that are encoded: unpacking one would let a small
+// request take any amount of memory.
+func (s *Server) plainJSON(c *fiber.Ctx) error {
+	if e := c.Request().Header.ContentEncoding(); len(e) > 0 && string(e) != "identity" {
+		return openai.UnsupportedMediaType(fmt.Sprintf("content-encoding %q is not supported; send the JSON as it is", e))
+	}
+	return c.Next()
+}
+
+// acceptBody refuses a body that is too large before it is sent.
+func (s *Server) acceptBody(h *fasthttp.RequestHeader) bool {
+	return int64(h.ContentLength()) <= s.options.Server.BodyLimit
+}
+
+// identify gives each response an x-request-id: the client's own, if it is
+// printable and at most 128 characters, so that it can be found in logs, else
+// one of ours.
+func (s *Server) identify(c *fiber.Ctx) error {
+	id := c.Get(fiber.HeaderXRequestID)
+	if !printable(id) || len(id) > 128 {
+		id = newID("req-")
+	}
+	c.Set(fiber.HeaderXRequestID, id)
+	return c.Next()
+}
+
+// printable tells whether s is not empty and all visible ASCII.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// writeError is the one place where errors become HTTP.
+func (s *Server) writeError(c *fiber.Ctx, err error) error {
+	e := s.apiError(c, err)
+	if e.Status >= 500 && e.Status != fiber.StatusServiceUnavailable {
+		s.parts.Logger.Error("request not served", "error", err, "path", c.Path(), "request_id", string(c.Response().Header.Peek(fiber.HeaderXRequestID)))
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	return c.Status(e.Status).Send(openai.AppendError(nil, e))
+}
+
+// apiError is what a client is told of an error.
+func (s *Server) apiError(c *fiber.Ctx, err error) *openai.Error {
+	var api *openai.Error
+	var http *fiber.Error
+	var full *engine.QueueFullError
+	var long *engine.TooLongError
+	switch {
+	case errors.As(err, &api):
+		return api
+	case errors.As(err, &full):
+		c.Set(fiber.HeaderRetryAfter, "1")
+		return openai.RateLimited("queue_full", full.Error())
+	case errors.As(err, &long):
+		return openai.ContextLengthExceeded("messages", long.Error())
+	case errors.Is(err, engine.ErrClosed):
+		c.Set(fiber.HeaderRetryAfter, "5")
+		return openai.Unavailable("shutting_down", "the server is shutting down; try again on another one or later")
+	case errors.As(err, &http):
+		return s.routingError(c, http)
+	}
+	return openai.ServerError("the server could not answer; its log says why")
+}
+
+// routingError is what fiber and fasthttp refuse before any handler of ours.
+func (s *Server) routingError(c *fiber.Ctx, err *fiber.Error) *openai.Error {
+	switch err.Code {
+	case fiber.StatusNotFound:
+		return openai.RouteNotFound(c.Method(), c.Path())
+	case fiber.StatusMethodNotAllowed:
+		return openai.MethodNotAllowed(c.Method(), c.Path(), string(c.Response().Header.Peek(fiber.HeaderAllow)))
+	case fiber.StatusRequestEntityTooLarge:
+		return openai.BodyTooLarge(int(s.options.Server.BodyLimit))
+	}
+	e := openai.InvalidRequest("", err.Message)
+	e.Status = err.Code
+	return e
+}
+
+// logPanic records a bug of ours; the client gets a 500.
+func (s *Server) logPanic(c *fiber.Ctx, v any) {
+	s.parts.Logger.Error("panic in a handler", "panic", v, "path", c.Path(), "stack", stack())
+}
+
+// now is the wall clock in seconds, as `created` counts.
+func now() int64 { return time.Now().Unix() }
+
+// forceUsage is the setting as package openai has it; Validate has checked the
+// word.
+func forceUsage(word string) openai.ForceUsage {
+	switch word {
+	case "final":
+		return openai.ForceFinal
+	case "continuous":
+		return openai.ForceContinuous
+	}
+	return openai.ForceOff
+}
