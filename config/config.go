@@ -1,0 +1,209 @@
+// Package config puts the Options of every package side by side and fills
+// them from four layers: defaults, a YAML file, environment variables, flags.
+// A later layer wins.
+//
+// A key is declared once, in keys.go: its name, its flag, the field it steers.
+// What it means, its unit, default and limits stand at that field. An unknown
+// key or a bad value is a Fault that names the place, the key and what is
+// allowed; all faults of a configuration are reported together.
+//
+// Paths in a configuration start at the working directory, like those given
+// as flags.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wasmeter/wasmeter/engine"
+	"github.com/wasmeter/wasmeter/host"
+)
+
+// Config is everything that steers a server.
+type Config struct {
+	// Host holds the keys server and metrics.
+	Host host.Options
+	// Access holds the keys of server that say who may ask.
+	Access Access
+	Model  Model
+	Engine engine.Options
+	// Device, PrefixCache and Speculative are further keys of engine.
+	Device      Device
+	PrefixCache PrefixCache
+	Speculative Speculative
+	// Plugins is the chain, in order. See Plugin.
+	Plugins []Plugin
+	Ledger  Ledger
+	Sim     Sim
+	Log     Log
+
+	origins map[string]Origin
+}
+
+// Access says who may ask, and where operators do. Not available yet: every
+// key must be empty.
+type Access struct {
+	// Admin is the address of the operators' listener, host:port.
+	Admin string
+	// APIKeysFile is the YAML file of keys, their names and tenants.
+	APIKeysFile string
+	// APIKeys are keys given directly. They are never printed.
+	APIKeys []string
+}
+
+// Model says what is served.
+type Model struct {
+	// Path is the GGUF file. Default: the one in models/.
+	Path string
+	// ServedNames are the names by which requests may call the model; answers
+	// carry the first. Default: the file's name without .gguf.
+	ServedNames []string
+}
+
+// Device says where the model is computed.
+type Device struct {
+	// Name is auto, cpu, or cuda with an optional index, cuda:1. auto takes the
+	// CPU in a build without CUDA. Default auto; cuda is not available yet.
+	Name string
+	// Threads is the number of computing threads, 0 … 1024. Default 0: the
+	// cores that are free to this process, by affinity and cgroup quota.
+	Threads int
+	// KVCacheType is how keys and values are stored, f16 or q8_0. Default f16;
+	// q8_0 is not available yet.
+	KVCacheType string
+}
+
+// PrefixCache shares the keys and values of equal beginnings of prompts.
+type PrefixCache struct {
+	// Enable asks for it. Default true. No device caches prefixes yet, so that
+	// both values mean the same and usage counts no cached tokens.
+	Enable bool
+	// Scope is who shares: tenant (requests of one tenant) or global. A shared
+	// cache tells one tenant what another asked, by its speed. Default tenant;
+	// global is not available yet.
+	Scope string
+}
+
+// Speculative guesses tokens that the model then checks several at a time.
+type Speculative struct {
+	// Method is none, ngram (guess from the text so far) or draft (a smaller
+	// model). Default none; the others are not available yet.
+	Method string
+}
+
+// Ledger is the durable record of what was used. Not available yet: both keys
+// must be empty.
+type Ledger struct {
+	// Path is the database file.
+	Path string
+	// Sinks are the URLs that usage records are sent to.
+	Sinks []string
+}
+
+// Sim is the latency profile of `wasmeter serve sim`, a device that computes
+// nothing and takes its time. Each is 0 … 1 minute.
+type Sim struct {
+	// PrefillPerToken is the time one prompt token adds to a step. Default 50µs.
+	PrefillPerToken time.Duration
+	// StepBase is the time of a step before any work. Default 5ms.
+	StepBase time.Duration
+	// PerSequence is the time each decoding sequence adds to a step. Default 100µs.
+	PerSequence time.Duration
+	// Jitter is the longest time that is added to a step at random. Default 0s.
+	Jitter time.Duration
+}
+
+// Log says what is written to standard error.
+type Log struct {
+	// Level is the least level written: debug, info, warn or error. Default info.
+	Level string
+}
+
+// Default is the configuration of a server that was told nothing.
+func Default() Config {
+	return Config{
+		Host:        host.Default(),
+		Engine:      engine.Default(),
+		Device:      Device{Name: "auto", KVCacheType: "f16"},
+		PrefixCache: PrefixCache{Enable: true, Scope: "tenant"},
+		Speculative: Speculative{Method: "none"},
+		Sim: Sim{
+			PrefillPerToken: 50 * time.Microsecond,
+			StepBase:        5 * time.Millisecond,
+			PerSequence:     100 * time.Microsecond,
+		},
+		Log: Log{Level: "info"},
+	}
+}
+
+// Validate collects every fault: values out of range, and values that
+// contradict each other. A fault begins with the key it is about.
+func (c *Config) Validate() error {
+	faults := flatten("", c.Host.Validate())
+	faults = append(faults, flatten("engine.", c.Engine.Validate())...)
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Device.Threads >= 0 && c.Device.Threads <= 1024,
+		"engine.threads: %d is not in 0 … 1024; use 0 for the free cores", c.Device.Threads)
+	check(c.Host.Metrics.SpecDecode == "none" || c.Speculative.Method != "none",
+		"metrics.spec_decode: %s needs speculative decoding, and engine.speculative.method is none; use none", c.Host.Metrics.SpecDecode)
+	for _, d := range []struct {
+		key  string
+		time time.Duration
+	}{{"prefill_per_token", c.Sim.PrefillPerToken}, {"step_base", c.Sim.StepBase}, {"per_sequence", c.Sim.PerSequence}, {"jitter", c.Sim.Jitter}} {
+		check(d.time >= 0 && d.time <= time.Minute, "sim.%s: %s is not in 0s … 1m", d.key, d.time)
+	}
+	for i := range c.Model.ServedNames {
+		check(!slices.Contains(c.Model.ServedNames[:i], c.Model.ServedNames[i]),
+			"model.served_names: %q stands there twice", c.Model.ServedNames[i])
+	}
+	faults = append(faults, validatePlugins(c.Plugins)...)
+	for _, k := range c.keys() {
+		if err := k.available(); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// flatten lists the faults of a joined error, each with its section before it.
+func flatten(section string, err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{fmt.Errorf("%s%w", section, err)}
+	}
+	var faults []error
+	for _, e := range joined.Unwrap() {
+		faults = append(faults, fmt.Errorf("%s%w", section, e))
+	}
+	return faults
+}
+
+// metricsPlugin is the built-in plugin that makes the documented metrics
+// object, with the one field it needs.
+const metricsPlugin = "metrics"
+
+// Chain is the plugin list as it is to be loaded. Asking for per-request or
+// speculative metrics puts the built-in metrics plugin at its head, unless the
+// list has it.
+func (c *Config) Chain() []Plugin {
+	wanted := c.Host.Metrics.PerRequest || c.Host.Metrics.SpecDecode != "none"
+	listed := slices.ContainsFunc(c.Plugins, func(p Plugin) bool {
+		return p.Builtin == metricsPlugin || strings.EqualFold(p.Name, metricsPlugin)
+	})
+	if !wanted || listed {
+		return c.Plugins
+	}
+	p := newPlugin()
+	p.Name, p.Builtin, p.Grants.Fields = metricsPlugin, metricsPlugin, []string{"metrics"}
+	return append([]Plugin{p}, c.Plugins...)
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// key is one key of the configuration.
+type key struct {
+	// name is the dotted path: engine.max_num_seqs.
+	name  string
+	value value
+	// flag is its spelling on the command line without dashes, "" for none;
+	// usage its line of --help.
+	flag, usage string
+	// bare is what the flag means without a value, "" where it needs one.
+	bare string
+	// negated marks a flag that switches the key off.
+	negated bool
+	// secret values are not printed.
+	secret bool
+	// only lists the values that work; nil is all. The others are valid words
+	// whose feature does not exist yet.
+	only []string
+}
+
+// available refuses a value whose feature does not exist yet.
+func (k *key) available() error {
+	text := k.value.String()
+	if k.only == nil || slices.Contains(k.only, text) {
+		return nil
+	}
+	shown := text
+	if k.secret {
+		shown = "(not shown)"
+	}
+	if slices.Equal(k.only, []string{""}) {
+		return fmt.Errorf("%s: %s is not available yet; leave the key out", k.name, shown)
+	}
+	return fmt.Errorf("%s: %s is not available yet; use %s", k.name, shown, strings.Join(k.only, " or "))
+}
+
+// section is the part of the name before the last dot.
+func (k *key) section() string {
+	if i := strings.LastIndexByte(k.name, '.'); i >= 0 {
+		return k.name[:i]
+	}
+	return ""
+}
+
+// keys lists every key but plugins, which is a list of mappings, in the order
+// in which they are shown.
+func (c *Config) keys() []key {
+	none := []string{""}
+	s, m, e := &c.Host.Server, &c.Host.Metrics, &c.Engine
+	return []key{
+		{name: "server.host", value: textValue{&s.Host}, flag: "host", usage: "address to listen on"},
+		{name: "server.port", value: intValue{&s.Port}, flag: "port", usage: "port to listen on; 0 takes a free one"},
+		{name: "server.admin", value: textValue{&c.Access.Admin}, only: none},
+		{name: "server.api_keys_file", value: textValue{&c.Access.APIKeysFile}, only: none},
+		{name: "server.api_keys", value: listValue{&c.Access.APIKeys}, flag: "api-key", usage: "keys that clients must show", secret: true, only: none},
+		{name: "server.insecure", value: boolValue{&s.Insecure}, flag: "insecure", usage: "listen beyond loopback without API keys", bare: "true"},
+		{name: "server.body_limit", value: sizeValue{&s.BodyLimit}, flag: "body-limit", usage: "largest request body"},
+		{name: "server.max_connections", value: intValue{&s.MaxConnections}, flag: "max-connections", usage: "open connections at once"},
+		{name: "server.shutdown_timeout", value: durationValue{&s.ShutdownTimeout}, flag: "shutdown-timeout", usage: "time for running requests after SIGTERM"},
+
+		{name: "model.path", value: textValue{&c.Model.Path}},
+		{name: "model.served_names", value: listValue{&c.Model.ServedNames}, flag: "served-model-name", usage: "names the model answers to, comma-separated"},
+
+		{name: "engine.device", value: deviceValue{&c.Device.Name}, flag: "device", usage: "where to compute", only: []string{"auto", "cpu"}},
+		{name: "engine.threads", value: intValue{&c.Device.Threads}, flag: "threads", usage: "computing threads; 0 takes the free cores"},
+		{name: "engine.max_num_seqs", value: intValue{&e.MaxNumSeqs}, flag: "max-num-seqs", usage: "sequences that run at once"},
+		{name: "engine.max_num_batched_tokens", value: intValue{&e.MaxNumBatchedTokens}, flag: "max-num-batched-tokens", usage: "token budget of a step"},
+		{name: "engine.max_model_len", value: intValue{&e.MaxModelLen}, flag: "max-model-len", usage: "prompt and output together; 0 takes the model's"},
+		{name: "engine.block_size", value: intValue{&e.BlockSize}, flag: "block-size", usage: "tokens of a KV block"},
+		{name: "engine.kv_cache_memory", value: sizeValue{&e.KVCacheMemory}, flag: "kv-cache-memory", usage: "memory for keys and values"},
+		{name: "engine.kv_cache_type", value: choice(&c.Device.KVCacheType, "f16", "q8_0"), flag: "kv-cache-type", usage: "how keys and values are stored", only: []string{"f16"}},
+		{name: "engine.enable_prefix_caching", value: boolValue{&c.PrefixCache.Enable}, flag: "enable-prefix-caching", usage: "share equal beginnings of prompts", bare: "true"},
+		{name: "engine.prefix_cache_scope", value: choice(&c.PrefixCache.Scope, "tenant", "global"), only: []string{"tenant"}},
+		{name: "engine.max_queued_requests", value: intValue{&e.MaxQueuedRequests}, flag: "max-num-queued-reqs", usage: "waiting requests before 429; 0 is no bound"},
+		{name: "engine.max_queued_tokens", value: intValue{&e.MaxQueuedTokens}, flag: "max-num-queued-tokens", usage: "waiting prompt tokens before 429; 0 is no bound"},
+		{name: "engine.speculative.method", value: choice(&c.Speculative.Method, "none", "ngram", "draft"), only: []string{"none"}},
+
+		{name: "metrics.log_stats", value: boolValue{&m.LogStats}, flag: "disable-log-stats", usage: "keep no timing statistics", bare: "true", negated: true},
+		{name: "metrics.per_request", value: boolValue{&m.PerRequest}, flag: "enable-per-request-metrics", usage: "add the metrics object to responses", bare: "true"},
+		{name: "metrics.spec_decode", value: choice(&m.SpecDecode, "none", "summary", "detailed"), flag: "per-request-spec-decode-metrics", usage: "level of metrics.speculative_decoding"},
+		{name: "metrics.force_include_usage", value: choice(&m.ForceIncludeUsage, "off", "final", "continuous"), flag: "enable-force-include-usage", usage: "send a stream's usage unasked; alone it means final", bare: "final"},
+		{name: "metrics.prompt_tokens_details", value: boolValue{&m.PromptTokensDetails}, flag: "enable-prompt-tokens-details", usage: "add usage.prompt_tokens_details", bare: "true"},
+
+		{name: "ledger.path", value: textValue{&c.Ledger.Path}, only: none},
+		{name: "ledger.sinks", value: listValue{&c.Ledger.Sinks}, secret: true, only: none},
+
+		{name: "sim.prefill_per_token", value: durationValue{&c.Sim.PrefillPerToken}, flag: "sim-prefill-per-token", usage: "step time of a prompt token"},
+		{name: "sim.step_base", value: durationValue{&c.Sim.StepBase}, flag: "sim-step-base", usage: "step time before any work"},
+		{name: "sim.per_sequence", value: durationValue{&c.Sim.PerSequence}, flag: "sim-per-sequence", usage: "step time of a decoding sequence"},
+		{name: "sim.jitter", value: durationValue{&c.Sim.Jitter}, flag: "sim-jitter", usage: "longest time added to a step at random"},
+
+		{name: "log.level", value: choice(&c.Log.Level, "debug", "info", "warn", "error"), flag: "log-level", usage: "least level of the log"},
+	}
+}

@@ -1,0 +1,154 @@
+package config
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/wasmeter/wasmeter/host/plugin"
+)
+
+// Plugin is one plugin of the chain: an item of the list plugins, which only
+// the file can set.
+type Plugin struct {
+	plugin.Spec
+	// Builtin names a plugin that is part of the program, instead of path:
+	// metrics.
+	Builtin string
+	// Match restricts the plugin to some requests. Not available yet: all three
+	// must be empty.
+	Match Match
+}
+
+// Match selects requests. An empty list matches all.
+type Match struct {
+	Models, Tenants, Endpoints []string
+}
+
+// newPlugin has the defaults of a plugin.
+func newPlugin() Plugin {
+	return Plugin{Spec: plugin.Spec{Isolation: "pooled", MemoryLimit: 16 << 20}}
+}
+
+// policyValue is what becomes of an answer when its plugin fails.
+type policyValue struct{ to *plugin.Policy }
+
+func (v policyValue) Set(text string) error {
+	policy, err := plugin.ParsePolicy(text)
+	if err != nil {
+		return fmt.Errorf("%q is not one of open, closed, null", text)
+	}
+	*v.to = policy
+	return nil
+}
+func (v policyValue) String() string { return v.to.String() }
+func (v policyValue) Type() string   { return "open|closed|null" }
+
+// keys lists the keys of a plugin but config, which is any mapping. The name
+// stands first.
+func (p *Plugin) keys() []key {
+	unset, no := []string{""}, []string{"false"}
+	g := &p.Grants
+	return []key{
+		{name: "name", value: textValue{&p.Name}},
+		{name: "path", value: textValue{&p.Path}},
+		{name: "builtin", value: choice(&p.Builtin, metricsPlugin)},
+		{name: "sha256", value: textValue{&p.SHA256}},
+		{name: "on_error", value: policyValue{&p.OnError}},
+		{name: "override", value: boolValue{&p.Override}},
+		{name: "isolation", value: choice(&p.Isolation, "pooled", "reset", "fresh"), only: []string{"pooled"}},
+		{name: "memory_limit", value: sizeValue{&p.MemoryLimit}},
+
+		{name: "grants.fields", value: listValue{&g.Fields}},
+		{name: "grants.usage_extend", value: listValue{&g.UsageExtend}, only: unset},
+		{name: "grants.headers", value: listValue{&g.Headers}, only: unset},
+		{name: "grants.emit", value: boolValue{&g.Emit}, only: no},
+		{name: "grants.metrics", value: boolValue{&g.Metrics}, only: no},
+		{name: "grants.clock", value: boolValue{&g.Clock}, only: no},
+		{name: "grants.kv.read", value: boolValue{&g.KVRead}, only: no},
+		{name: "grants.kv.write", value: boolValue{&g.KVWrite}, only: no},
+		{name: "grants.read.request", value: boolValue{&g.ReadRequest}, only: no},
+		{name: "grants.read.response", value: boolValue{&g.ReadResponse}, only: no},
+		{name: "grants.content_egress", value: boolValue{&g.ContentEgress}, only: no},
+		{name: "grants.rewrite", value: boolValue{&g.Rewrite}, only: no},
+		{name: "grants.deny", value: boolValue{&g.Deny}, only: no},
+		{name: "grants.admission", value: boolValue{&g.Admission}, only: no},
+
+		{name: "match.models", value: listValue{&p.Match.Models}, only: unset},
+		{name: "match.tenants", value: listValue{&p.Match.Tenants}, only: unset},
+		{name: "match.endpoints", value: listValue{&p.Match.Endpoints}, only: unset},
+	}
+}
+
+// maxPlugins bounds the chain: each plugin is called for each answer.
+const maxPlugins = 64
+
+// readPlugins reads the list of plugins.
+func (d *document) readPlugins(n *yaml.Node) {
+	if n.Tag == "!!null" {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.fault(n, "plugins", "%s is not a list; write - {name: metrics, builtin: metrics, …}", describe(n))
+		return
+	}
+	if len(n.Content) > maxPlugins {
+		d.fault(n, "plugins", "%d plugins; at most %d", len(n.Content), maxPlugins)
+		return
+	}
+	for i, item := range n.Content {
+		p, at := newPlugin(), fmt.Sprintf("plugins[%d]", i)
+		d.origins[at] = d.origin(item)
+		keys := append(schema(p.keys()), key{name: "config"})
+		d.mapping(item, keys, at+".", "", func(k *key, n *yaml.Node) {
+			if k.name == "config" {
+				p.Config = d.readPluginConfig(n, at+".config")
+				return
+			}
+			if text, ok := d.text(k, n, at+"."); ok {
+				d.set(k, n, at+".", text)
+			}
+		})
+		d.plugins = append(d.plugins, p)
+	}
+}
+
+func (d *document) readPluginConfig(n *yaml.Node, name string) []byte {
+	if n = d.resolve(n, name); n == nil {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, name, "%s is not a mapping", describe(n))
+		return nil
+	}
+	return d.appendJSON(nil, n, name, 0)
+}
+
+// validatePlugins collects the faults that concern the configuration alone;
+// loading a plugin finds the others.
+func validatePlugins(plugins []Plugin) []error {
+	var faults []error
+	seen := make(map[string]bool)
+	for i := range plugins {
+		p := &plugins[i]
+		fault := func(format string, args ...any) {
+			faults = append(faults, fmt.Errorf("plugins[%d].%s", i, fmt.Sprintf(format, args...)))
+		}
+		if p.Name == "" {
+			fault("name: empty; give the plugin a name of a-z, 0-9, - and _")
+		}
+		if seen[p.Name] {
+			fault("name: %q stands there twice", p.Name)
+		}
+		seen[p.Name] = true
+		if (p.Path == "") == (p.Builtin == "") {
+			fault("path: give a plugin either a path or builtin: metrics")
+		}
+		for _, k := range p.keys() {
+			if err := k.available(); err != nil {
+				fault("%v", err)
+			}
+		}
+	}
+	return faults
+}
