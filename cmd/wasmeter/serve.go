@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wasmeter/wasmeter/config"
+	"github.com/wasmeter/wasmeter/engine"
+	"github.com/wasmeter/wasmeter/host"
+)
+
+func newServe(t terminal) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "serve [MODEL] [flags]",
+		Short: "Serve a model over the OpenAI API",
+		Long: `Serve a model over the OpenAI API. MODEL is a GGUF file; without it, the one in
+models/ is served.
+
+A value comes from the flag, else from the environment (WASMETER_SERVER__PORT),
+else from the file (--config), else it is the default. wasmeter config show
+--origin tells which. SIGTERM lets running requests finish; a second one does not.`,
+		Example: `  wasmeter serve
+  wasmeter serve models/SmolLM2-135M-Instruct.Q4_1.gguf --port 9000 --enable-per-request-metrics
+  wasmeter serve --config wasmeter.yaml --max-num-seqs 16 --kv-cache-memory 512MiB
+  wasmeter serve sim --sim-step-base 20ms`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	load := serveFlags(command, t, "sim")
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := load(slices.Concat(args, []string{""})[0])
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), t, c, loadModel)
+	}
+	sim := &cobra.Command{
+		Use:   "sim [flags]",
+		Short: "Serve a simulated device: deterministic text, times by a profile",
+		Long: `Serve a device that computes nothing and takes its time, for load tests and for
+writing plugins. All that is above the device is real: HTTP, batching, KV blocks,
+plugins, metrics.`,
+		Example: "  wasmeter serve sim --sim-prefill-per-token 20us --sim-step-base 10ms --max-num-seqs 1024",
+		Args:    cobra.NoArgs,
+	}
+	loadSim := serveFlags(sim, t, "")
+	sim.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := loadSim("")
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), t, c, simulate)
+	}
+	command.AddCommand(sim)
+	return command
+}
+
+// serveFlags adds the flags of the configuration to a command, and gives what
+// loads it once they are parsed. The help leaves one section out.
+func serveFlags(command *cobra.Command, t terminal, without string) func(model string) (*config.Config, error) {
+	var file string
+	flags := config.NewFlags(command.Flags())
+	command.Flags().StringVar(&file, "config", "", "YAML `file` to read")
+	groupFlags(command, flags, without)
+	return func(model string) (*config.Config, error) {
+		return config.Load(config.Sources{File: file, Environ: t.environ, Flags: flags, Model: model})
+	}
+}
+
+// serve is the one place that knows every part: it opens them in the order of
+// their dependence, serves until ctx ends, and closes them in reverse.
+func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.Config, *slog.Logger) (*served, error)) (err error) {
+	logger := newLogger(t.err, c.Log.Level)
+	defer func() {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("stopped before it served: %w", err)
+		}
+	}()
+
+	// Port and plugins come first: what is wrong with them should not be learnt
+	// after a model has been loaded for a minute.
+	listener, err := net.Listen("tcp", c.Host.Server.Address())
+	if err != nil {
+		return fmt.Errorf("server.port: %w", err)
+	}
+	defer listener.Close() // the server has closed it, unless it did not start
+
+	plugins, err := loadPlugins(ctx, c, logger)
+	if err != nil {
+		return err
+	}
+	defer plugins.close(logger)
+
+	model, err := open(c, logger)
+	if err != nil {
+		return err
+	}
+	defer model.close(logger)
+
+	options := c.Engine
+	options.Logger = logger
+	e, err := engine.New(model.model, model.tokenizer, options)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	defer closing(logger, "engine", e.Close)
+
+	server, err := host.New(c.Host, host.Parts{
+		Engine:     e,
+		Template:   model.template,
+		NoTemplate: model.noTemplate,
+		Plugins:    plugins.chain,
+		Models:     model.names,
+		Version:    version,
+		Logger:     logger,
+	})
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := writeBanner(t.out, listener.Addr(), c, model, e, plugins); err != nil {
+		return err
+	}
+	logger.Info("serving", "address", listener.Addr().String(), "model", model.names[0])
+	if err := server.Serve(ctx, listener); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	logger.Info("drained")
+	return nil
+}
+
+// closing closes a part and says if that went wrong: nothing more can be done.
+func closing(logger *slog.Logger, part string, closePart func() error) {
+	if err := closePart(); err != nil {
+		logger.Error("close", "part", part, "error", err)
+	}
+}

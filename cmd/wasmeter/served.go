@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/wasmeter/wasmeter/config"
+	"github.com/wasmeter/wasmeter/engine/backend/sim"
+	"github.com/wasmeter/wasmeter/engine/gguf"
+	"github.com/wasmeter/wasmeter/engine/model"
+	"github.com/wasmeter/wasmeter/engine/tokenizer"
+	"github.com/wasmeter/wasmeter/host/chat"
+)
+
+// served is a model with all that is needed to serve it.
+type served struct {
+	// names are those by which requests may call it.
+	names     []string
+	model     model.Model // the engine owns and closes it
+	tokenizer *tokenizer.Tokenizer
+	// template is nil if the model has none that works: noTemplate says why.
+	template   *chat.Template
+	noTemplate error
+	// file holds the weights' pages while the model is open; nil for sim.
+	file *gguf.File
+	// size is the file's, in bytes.
+	size int64
+}
+
+// close gives the file back, after the engine has closed the model.
+func (s *served) close(logger *slog.Logger) {
+	if s.file != nil {
+		closing(logger, "model file", s.file.Close)
+	}
+}
+
+// loadModel opens the configured model file on the device of this build.
+func loadModel(c *config.Config, logger *slog.Logger) (*served, error) {
+	path := c.Model.Path
+	if path == "" {
+		var err error
+		if path, err = findModel(); err != nil {
+			return nil, err
+		}
+	}
+	begun, size := time.Now(), fileSize(path)
+	logger.Info("loading model", "file", path, "size", bytesText(size))
+	defer heartbeat(logger, path)()
+
+	file, err := gguf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	s, err := loadFile(c, file)
+	if err != nil {
+		closing(logger, "model file", file.Close)
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if s.names = c.Model.ServedNames; len(s.names) == 0 {
+		s.names = []string{modelName(path)}
+	}
+	s.size = size
+	if s.noTemplate != nil {
+		logger.Warn("chat is not available", "error", s.noTemplate)
+	}
+	logger.Info("loaded model", "duration", time.Since(begun).Round(time.Millisecond))
+	return s, nil
+}
+
+func loadFile(c *config.Config, file *gguf.File) (*served, error) {
+	t, err := tokenizer.FromGGUF(file)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBackend(c)
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.Load(file, b)
+	if err != nil {
+		_ = b.Close() // the first error is the one to tell
+		return nil, err
+	}
+	s := &served{model: m, tokenizer: t, file: file}
+	text, err := file.Text("tokenizer.chat_template")
+	if err != nil {
+		text = "" // chat.New says what is missing
+	}
+	s.template, s.noTemplate = newTemplate(text, t)
+	return s, nil
+}
+
+func newTemplate(text string, t *tokenizer.Tokenizer) (*chat.Template, error) {
+	o := chat.Options{Template: text, Specials: t.Specials()}
+	if id, ok := t.BOS(); ok {
+		o.BOS = string(t.Piece(id))
+	}
+	if id, ok := t.EOS(); ok {
+		o.EOS = string(t.Piece(id))
+	}
+	return chat.New(o)
+}
+
+// heartbeat says every few seconds that loading goes on; the function ends it.
+func heartbeat(logger *slog.Logger, path string) (end func()) {
+	begun, ticker, done, ended := time.Now(), time.NewTicker(5*time.Second), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ticker.C:
+				logger.Info("still loading", "file", path, "duration", time.Since(begun).Round(time.Second))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(done)
+		<-ended
+	}
+}
+
+// simTemplate is the form of a prompt to the simulated device, which does not
+// read it.
+const simTemplate = `{% for message in messages %}{{ message.role }}: {{ message.content }}
+{% endfor %}assistant: `
+
+// simulate makes a device that takes the configured times.
+func simulate(c *config.Config, _ *slog.Logger) (*served, error) {
+	t := tokenizer.Bytes()
+	end, _ := t.EOS() // Bytes has one; sim refuses any other
+	m, err := sim.New(sim.Options{
+		PrefillPerToken: c.Sim.PrefillPerToken,
+		StepBase:        c.Sim.StepBase,
+		PerSequence:     c.Sim.PerSequence,
+		Jitter:          c.Sim.Jitter,
+		MaxRows:         c.Engine.MaxNumBatchedTokens,
+		Context:         c.Engine.MaxModelLen,
+		Vocab:           t.Size(),
+		EOS:             end,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &served{names: c.Model.ServedNames, model: m, tokenizer: t}
+	if len(s.names) == 0 {
+		s.names = []string{"sim"}
+	}
+	if s.template, err = newTemplate(simTemplate, t); err != nil {
+		_ = m.Close() // the first error is the one to tell
+		return nil, err
+	}
+	return s, nil
+}
