@@ -2,17 +2,21 @@ package engine
 
 import "github.com/wasmeter/wasmeter/engine/backend"
 
-// fill turns a plan into the integers that the model computes from. A sequence
-// whose known tokens are all computed by this step is sampled from its last row.
+// fill turns a plan into the integers that the model computes from. Logits are
+// wanted of a sequence's last row if all its known tokens are computed then, to
+// sample from it, and of the rows that score its prompt.
 func fill(b *backend.Batch, plan []work) {
 	b.Reset()
 	for _, w := range plan {
 		q := w.seq
-		row := len(b.Tokens)
+		row, scored := len(b.Tokens), len(q.scored)
 		for p := q.computed; p < q.computed+w.rows; p++ {
 			b.Tokens = append(b.Tokens, q.tokens[p])
 			b.Positions = append(b.Positions, int32(p))
 			b.Slots = append(b.Slots, q.table.Slot(p))
+			if scored > 0 && p+1 >= scored && p+1 < q.prompt {
+				b.Sample = append(b.Sample, int32(len(b.Tokens)-1))
+			}
 		}
 		b.Seqs = append(b.Seqs, backend.Seq{
 			Row:     int32(row),

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/wasmeter/wasmeter/engine/sample"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 )
 
@@ -288,6 +290,60 @@ func TestClose(t *testing.T) {
 		t.Errorf("submit after close: %v", err)
 	}
 	s1.Abort() // nobody is there to hear it
+}
+
+// TestPromptLogprobs: the toy says the alphabet with logit 20 for the next letter
+// and 0 for the other tokens of its vocabulary.
+func TestPromptLogprobs(t *testing.T) {
+	m := newToy()
+	e := newEngine(t, m, func(o *Options) { o.MaxNumBatchedTokens = 5 })
+	r := ask("abcdxy")
+	r.PromptLogprobs, r.Sampling.Logprobs, r.MaxTokens = true, 1, 2
+	s := submit(t, e, r)
+	var prompt []sample.Token
+	var d Delivery
+	for s.Receive(&d, nil) == nil {
+		for _, o := range d.Outputs {
+			prompt = append(prompt, o.Prompt...)
+		}
+	}
+	if len(prompt) != 6 {
+		t.Fatalf("%d prompt tokens scored, want 6: %v", len(prompt), prompt)
+	}
+	norm := math.Log(math.Exp(20) + float64(m.vocab-1))
+	for i, p := range prompt {
+		want := 20 - norm
+		switch {
+		case i == 0:
+			if !math.IsNaN(float64(p.Logprob)) {
+				t.Errorf("the first token has log probability %v, want none", p.Logprob)
+			}
+			continue
+		case p.ID == 'x': // comes after d, which is not the alphabet
+			want = -norm
+		}
+		if p.ID != r.Prompts[0][i] || math.Abs(float64(p.Logprob)-want) > 1e-4 || len(p.Top) != 1 {
+			t.Errorf("token %d: %+v, want id %d with log probability %v", i, p, r.Prompts[0][i], want)
+		}
+	}
+}
+
+func TestSlowReader(t *testing.T) {
+	e := newEngine(t, newToy(), nil)
+	r := ask("a")
+	r.IgnoreEOS, r.MaxBacklog = true, 5
+	s := submit(t, e, r)
+	quick := ask("a")
+	quick.MaxTokens = 50
+	quick.IgnoreEOS = true
+	other := submit(t, e, quick)
+	if a := collect(t, other)[0]; len(a.tokens) != 50 {
+		t.Errorf("another reader got %d tokens", len(a.tokens))
+	}
+	a := collect(t, s)[0]
+	if a.last.Finish != Abort || !errors.Is(a.last.Err, ErrSlowReader) || len(a.tokens) != 6 {
+		t.Errorf("%v with %v after %d tokens, want abort, ErrSlowReader, 6", a.last.Finish, a.last.Err, len(a.tokens))
+	}
 }
 
 func TestReceiveTimeout(t *testing.T) {

@@ -27,6 +27,7 @@ type loop struct {
 	sampled []sample.Token // in the order of the batch's Sample list
 	banned  []int32
 	text    []byte
+	slow    []*Stream // to be aborted after the step
 }
 
 // run steps until the engine is closed.
@@ -35,7 +36,7 @@ func (l *loop) run() {
 		l.step()
 	}
 	for s := range l.streams {
-		l.abort(s)
+		l.abort(s, nil)
 	}
 }
 
@@ -68,7 +69,7 @@ func (l *loop) receive() {
 	e.mu.Unlock()
 	for _, c := range l.inbox {
 		if c.abort {
-			l.abort(c.stream)
+			l.abort(c.stream, nil)
 		} else {
 			l.admit(c.stream, c.queued)
 		}
@@ -87,12 +88,13 @@ func (l *loop) admit(s *Stream, queued time.Duration) {
 	l.streams[s] = seqs
 }
 
-// abort ends what still runs of a stream.
-func (l *loop) abort(s *Stream) {
+// abort ends what still runs of a stream. err is ErrSlowReader, or nil where the
+// reader asked for it.
+func (l *loop) abort(s *Stream, err error) {
 	now := l.options.Now()
 	for _, q := range l.streams[s] {
 		if q != nil {
-			l.finish(q, Output{Finish: Abort, StopToken: -1}, now)
+			l.finish(q, Output{Finish: Abort, Err: err, StopToken: -1}, now)
 		}
 	}
 	if l.scheduler.idle() {
@@ -133,21 +135,33 @@ func (l *loop) step() {
 		return
 	}
 	prompt := l.advance(plan, end, end-start)
+	for _, s := range l.slow {
+		l.abort(s, ErrSlowReader)
+	}
+	l.slow = l.slow[:0]
 	l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Prompt: prompt, Sampled: len(l.sampled), Preemptions: preemptions})
 }
 
-// sampleAll draws a token for each row in the batch's Sample list.
+// sampleAll draws a token for each sequence whose known tokens are all computed,
+// and scores prompts, from the logits of the batch's Sample list, in its order.
 func (l *loop) sampleAll(plan []work, logits []float32) {
 	l.sampled = l.sampled[:0]
 	vocab := l.engine.shape.Vocab
+	next := func() []float32 {
+		row := logits[:vocab]
+		logits = logits[vocab:]
+		return row
+	}
 	for _, w := range plan {
 		q := w.seq
-		if w.rows < q.pending() {
-			continue
+		if q.scored != nil {
+			for p := max(q.computed, len(q.scored)-1); p < min(q.computed+w.rows, q.prompt-1); p++ {
+				q.scored = append(q.scored, l.scratch.Score(next(), q.tokens[p+1], q.stream.req.Sampling.Logprobs))
+			}
 		}
-		n := len(l.sampled)
-		row := logits[n*vocab : (n+1)*vocab]
-		l.sampled = append(l.sampled, q.sampler.Sample(l.scratch, row, len(q.tokens), l.bans(q)))
+		if w.rows == q.pending() {
+			l.sampled = append(l.sampled, q.sampler.Sample(l.scratch, next(), len(q.tokens), l.bans(q)))
+		}
 	}
 }
 
@@ -212,6 +226,9 @@ func (l *loop) accept(q *sequence, i int, end time.Duration) {
 	q.life.CompletionTokens++
 	q.sampler.Accept(token.ID)
 	o := Output{Tokens: l.sampled[i : i+1], StopToken: -1}
+	if q.output() == 1 {
+		o.Prompt = q.scored
+	}
 	switch {
 	case !r.IgnoreEOS && slices.Contains(l.ends, token.ID):
 		o.Finish = Stop
@@ -242,7 +259,10 @@ func (l *loop) accept(q *sequence, i int, end time.Duration) {
 		return
 	}
 	o.Choice = q.choice
-	q.stream.put(o, false)
+	backlog := q.stream.put(o, false)
+	if r.MaxBacklog > 0 && backlog > r.MaxBacklog && !slices.Contains(l.slow, q.stream) {
+		l.slow = append(l.slow, q.stream)
+	}
 }
 
 // finish ends a sequence in whatever way and publishes its last output.

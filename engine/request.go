@@ -38,6 +38,12 @@ type Request struct {
 	IncludeStop bool
 	// IgnoreEOS goes on after the model's end tokens.
 	IgnoreEOS bool
+	// PromptLogprobs asks for the log probabilities of the prompt's tokens too.
+	// Sampling.Logprobs must not be negative.
+	PromptLogprobs bool
+	// MaxBacklog bounds the outputs that may wait for a reader who does not
+	// receive; more end the request with ErrSlowReader. 0 is no bound.
+	MaxBacklog int
 	// Arrival is the reading of Engine.Now when the request came in.
 	Arrival time.Duration
 	// Events asks for a record of each event of the request's sequences.
@@ -89,6 +95,9 @@ func (r *Request) validate(vocab, context int) error {
 			return errors.New("stop: a stop string is empty")
 		}
 	}
+	if r.PromptLogprobs && r.Sampling.Logprobs < 0 {
+		return errors.New("log probabilities of the prompt are asked for, and logprobs is off")
+	}
 	return r.Sampling.Validate(vocab)
 }
 
@@ -119,6 +128,9 @@ var (
 	ErrClosed = errors.New("engine is closed")
 	// ErrQueueFull matches every QueueFullError.
 	ErrQueueFull = errors.New("queue is full")
+	// ErrSlowReader is Output.Err where a choice was aborted because its reader
+	// did not receive.
+	ErrSlowReader = errors.New("the reader is too slow: its backlog is full")
 	// ErrTooLong matches every TooLongError.
 	ErrTooLong = errors.New("prompt is too long")
 )

@@ -40,7 +40,7 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 	short := false
 	for i := 0; i < len(s.running) && budget > 0; i++ {
 		q := s.running[i]
-		rows := min(q.pending(), budget)
+		rows := q.rows(budget)
 		for !q.table.Grow(s.pool, q.computed+rows) {
 			// The newest gives way: it has waited least and lost least. It has
 			// no place in the plan yet, since the plan is in running order.
@@ -57,7 +57,7 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 	}
 	for !short && budget > 0 && len(s.running) < s.maxSeqs && s.waiting.first != nil {
 		q := s.waiting.first
-		rows := min(q.pending(), budget)
+		rows := q.rows(budget)
 		if !q.table.Grow(s.pool, q.computed+rows) {
 			break
 		}

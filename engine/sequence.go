@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine/kvcache"
@@ -25,6 +26,9 @@ type sequence struct {
 	// below it are computed again.
 	highest int
 	table   kvcache.Table
+	// scored holds the prompt's tokens with their log probabilities, as far as
+	// they are known and if they are wanted; delivered with the first token.
+	scored  []sample.Token
 	sampler *sample.Sampler
 	text    text
 	life    Life
@@ -51,6 +55,9 @@ func newSequence(s *Stream, choice int, queued time.Duration, e *Engine) *sequen
 		sampler: sample.NewSampler(r.Sampling, choice, prompt, e.shape.Vocab),
 		text:    newText(r, e.tokenizer),
 	}
+	if r.PromptLogprobs {
+		q.scored = append(make([]sample.Token, 0, len(prompt)), sample.Token{ID: prompt[0], Logprob: float32(math.NaN())})
+	}
 	q.life.Queued, q.life.PromptTokens = queued, len(prompt)
 	return q
 }
@@ -71,3 +78,16 @@ func (q *sequence) pending() int { return len(q.tokens) - q.computed }
 
 // output is the number of tokens sampled so far.
 func (q *sequence) output() int { return len(q.tokens) - q.prompt }
+
+// maxScoredRows bounds the rows of a step whose logits are all wanted: a row of
+// logits is as long as the vocabulary.
+const maxScoredRows = 32
+
+// rows is the number of rows that a step with so much budget computes.
+func (q *sequence) rows(budget int) int {
+	n := min(q.pending(), budget)
+	if q.scored != nil && q.computed < q.prompt {
+		n = min(n, maxScoredRows)
+	}
+	return n
+}

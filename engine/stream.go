@@ -32,13 +32,18 @@ type Output struct {
 	Choice int
 	// Tokens were sampled, the one that ended the choice included.
 	Tokens []sample.Token
+	// Prompt holds the prompt's tokens with their log probabilities, where they
+	// were asked for, in the choice's first output with tokens. The first token
+	// has none: its Logprob is NaN.
+	Prompt []sample.Token
 	// Text is decided text: whole runes that cannot become part of a stop
 	// string. It may be empty while tokens come.
 	Text []byte
 	// Finish says why the choice ended; None while it runs. It is set in the
 	// last output of each choice, and once only.
 	Finish FinishReason
-	// Err is the device's error when Finish is Failed.
+	// Err is the device's error when Finish is Failed, and ErrSlowReader when
+	// that is why it is Abort.
 	Err error
 	// StopString is the stop string that ended the choice, if one did;
 	// StopToken the stop token from the request, or −1.
@@ -101,11 +106,12 @@ func (s *Stream) Receive(d *Delivery, timeout <-chan time.Time) error {
 // again.
 func (s *Stream) Abort() { s.engine.abort(s) }
 
-// put adds an output; tokens and text are copied. It is called by the loop.
+// put adds an output; tokens and text are copied. It is called by the loop, and
+// returns the number of outputs that wait for the reader.
 //
 // Slices of outputs already pending keep pointing to the storage they were cut
 // from when an append moves it: that storage is not written again before reset.
-func (s *Stream) put(o Output, last bool) {
+func (s *Stream) put(o Output, last bool) (backlog int) {
 	s.mu.Lock()
 	p := &s.pending
 	n := len(p.tokens)
@@ -116,9 +122,11 @@ func (s *Stream) put(o Output, last bool) {
 	o.Text = p.text[n:len(p.text):len(p.text)]
 	p.Outputs = append(p.Outputs, o)
 	s.ended = s.ended || last
+	backlog = len(p.Outputs)
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
 	default: // the reader has been woken already
 	}
+	return backlog
 }

@@ -11,6 +11,13 @@ type Logprob struct {
 	Value float32
 }
 
+// Score is a given token with its log probability in a row and the top most
+// likely ones, as Sample reports them for the token it draws.
+func (s *Scratch) Score(logits []float32, id int32, top int) Token {
+	raw := newLogprobs(s, logits)
+	return Token{id, raw.of(id), raw.top(s, top)}
+}
+
 // logprobs are a row's log probabilities as the model gave them: before bias,
 // bans, penalties and temperature, as vLLM reports them by default
 // (logprobs_mode "raw_logprobs", https://docs.vllm.ai, "Sampling parameters").
