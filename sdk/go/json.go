@@ -1,6 +1,7 @@
 package wasmeter
 
 import (
+	"math"
 	"math/bits"
 	"strconv"
 	"unicode/utf8"
@@ -45,45 +46,39 @@ func (w *JSON) End() *JSON {
 
 // Str writes a string.
 func (w *JSON) Str(key, value string) *JSON {
-	w.key(key)
-	w.buf = appendString(w.buf, value)
+	w.buf = appendString(w.key(key), value)
 	return w
 }
 
 // Int writes an integer. Money is best written so, in a unit small enough:
 // micro-dollars, never dollars in a float.
 func (w *JSON) Int(key string, value int64) *JSON {
-	w.key(key)
-	w.buf = strconv.AppendInt(w.buf, value, 10)
+	w.buf = strconv.AppendInt(w.key(key), value, 10)
 	return w
 }
 
 // Uint writes an integer that is not negative.
 func (w *JSON) Uint(key string, value uint64) *JSON {
-	w.key(key)
-	w.buf = strconv.AppendUint(w.buf, value, 10)
+	w.buf = strconv.AppendUint(w.key(key), value, 10)
 	return w
 }
 
 // Bool writes true or false.
 func (w *JSON) Bool(key string, value bool) *JSON {
-	w.key(key)
-	w.buf = strconv.AppendBool(w.buf, value)
+	w.buf = strconv.AppendBool(w.key(key), value)
 	return w
 }
 
 // Null writes null.
 func (w *JSON) Null(key string) *JSON {
-	w.key(key)
-	w.buf = append(w.buf, "null"...)
+	w.buf = append(w.key(key), "null"...)
 	return w
 }
 
 // Millis writes nanoseconds as milliseconds, exactly: 1500000 is 1.5, 5000000
 // is 5.0 and 0 is 0.0.
 func (w *JSON) Millis(key string, ns uint64) *JSON {
-	w.key(key)
-	w.buf = appendMicro(w.buf, ns/1_000_000, ns%1_000_000)
+	w.buf = appendMicro(w.key(key), ns/1_000_000, uint32(ns%1_000_000))
 	return w
 }
 
@@ -93,44 +88,48 @@ func (w *JSON) Ratio(key string, num, den uint64) *JSON {
 	if den == 0 {
 		return w.Null(key)
 	}
-	w.key(key)
+	const places = 1_000_000
 	whole, rest := num/den, num%den
-	// rest < den, so the quotient of the 128-bit product fits 64 bits.
-	high, low := bits.Mul64(rest, 1_000_000)
-	micro, rest := bits.Div64(high, low, den)
+	var micro uint64
+	if rest <= math.MaxUint64/places {
+		micro, rest = rest*places/den, rest*places%den
+	} else {
+		// rest < den, so the quotient of the 128-bit product fits 64 bits.
+		high, low := bits.Mul64(rest, places)
+		micro, rest = bits.Div64(high, low, den)
+	}
 	if rest >= den-rest {
 		micro++
 	}
-	if micro == 1_000_000 {
+	if micro == places {
 		whole, micro = whole+1, 0
 	}
-	w.buf = appendMicro(w.buf, whole, micro)
+	w.buf = appendMicro(w.key(key), whole, uint32(micro))
 	return w
 }
 
 // Raw writes a value that is JSON already, such as Request.SpecJSON. The
 // server refuses the whole result if it is not.
 func (w *JSON) Raw(key, value string) *JSON {
-	w.key(key)
-	w.buf = append(w.buf, value...)
+	w.buf = append(w.key(key), value...)
 	return w
 }
 
-// key writes the comma that a value needs, and its key if it stands in an
-// object.
-func (w *JSON) key(key string) {
-	if n := len(w.buf); n > 0 && w.buf[n-1] != '{' && w.buf[n-1] != '[' {
-		w.buf = append(w.buf, ',')
+// key gives what was written with the comma that a value needs, and with
+// the value's key if it stands in an object.
+func (w *JSON) key(key string) []byte {
+	buf := w.buf
+	if n := len(buf); n > 0 && buf[n-1] != '{' && buf[n-1] != '[' {
+		buf = append(buf, ',')
 	}
 	if n := len(w.open); n > 0 && w.open[n-1] == ']' {
-		return
+		return buf
 	}
-	w.buf = append(appendString(w.buf, key), ':')
+	return append(appendString(buf, key), ':')
 }
 
 func (w *JSON) enter(key string, opening, closing byte) *JSON {
-	w.key(key)
-	w.buf = append(w.buf, opening)
+	w.buf = append(w.key(key), opening)
 	w.open = append(w.open, closing)
 	return w
 }
@@ -143,55 +142,55 @@ func (w *JSON) closeAll() {
 
 // appendMicro appends whole + micro/1e6 with at least one place and no
 // trailing zeros behind it.
-func appendMicro(dst []byte, whole, micro uint64) []byte {
-	dst = append(strconv.AppendUint(dst, whole, 10), '.')
-	for place := uint64(100_000); place > 0; place /= 10 {
-		dst = append(dst, byte('0'+micro/place%10))
-		if micro%place == 0 {
-			break
+func appendMicro(dst []byte, whole uint64, micro uint32) []byte {
+	var places [7]byte
+	places[0] = '.'
+	last := 1
+	for i := 6; i > 0; i-- {
+		digit := micro % 10
+		micro /= 10
+		places[i] = byte('0' + digit)
+		if digit != 0 && last == 1 {
+			last = i
 		}
 	}
-	return dst
+	return append(strconv.AppendUint(dst, whole, 10), places[:last+1]...)
 }
 
 const hexDigits = "0123456789abcdef"
 
+// appendString appends s as a JSON string.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	plain := 0 // start of the bytes not copied yet
-	for i := 0; i < len(s); {
-		c := s[i]
-		if ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
+	start := len(dst)
+	dst = append(dst, s...)
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return appendEscaped(dst[:start+i], s[i:])
 		}
-		size := 1
-		if c >= utf8.RuneSelf {
-			var r rune
-			r, size = utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-		}
-		dst = append(dst, s[plain:i]...)
-		switch {
-		case c >= utf8.RuneSelf:
-			dst = append(dst, "\uFFFD"...)
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, `\n`...)
-		case c == '\t':
-			dst = append(dst, `\t`...)
-		case c == '\r':
-			dst = append(dst, `\r`...)
-		default:
-			dst = append(dst, `\u00`...)
-			dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
-		}
-		i += size
-		plain = i
 	}
-	return append(append(dst, s[plain:]...), '"')
+	return append(dst, '"')
+}
+
+// appendEscaped appends the rest of a string in which something has to be
+// escaped, and its closing quote.
+func appendEscaped(dst []byte, s string) []byte {
+	for _, r := range s { // an invalid byte is read as U+FFFD
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r < ' ':
+			dst = append(dst, `\u00`...)
+			dst = append(dst, hexDigits[r>>4], hexDigits[r&15])
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return append(dst, '"')
 }

@@ -1,0 +1,24 @@
+package wasmeter_test
+
+import (
+	"fmt"
+
+	"github.com/wasmeter/wasmeter/host/plugin"
+	wasmeter "github.com/wasmeter/wasmeter/sdk/go"
+)
+
+// A plugin's hook is an ordinary function, so it is tested like one: with a
+// frame that the host's own encoder makes.
+func Example() {
+	// The hook, as a plugin registers it.
+	shape := func(r wasmeter.Request, fields *wasmeter.JSON) {
+		cost := 3*int64(r.PromptTokens()) + 12*int64(r.CompletionTokens())
+		fields.Object("billing").Str("tenant", r.Tenant()).Int("cost_micro_usd", cost).End()
+	}
+
+	frame := plugin.Frame{Tenant: `the "acme" people`, PromptTokens: 100, CompletionTokens: 20}
+	var fields wasmeter.JSON
+	shape(wasmeter.NewRequest(frame.Append(nil, plugin.HookShape)), &fields)
+	fmt.Printf("%s\n", fields.AppendTo(nil))
+	// Output: "billing":{"tenant":"the \"acme\" people","cost_micro_usd":540}
+}
