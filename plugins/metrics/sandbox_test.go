@@ -74,8 +74,17 @@ func (s stamps) frame(numTokens uint32) *plugin.Frame {
 	}
 }
 
-func TestRecordedTimings(t *testing.T) {
+// TestSandbox runs the committed module; one load serves all, since
+// compiling it takes a second or more.
+func TestSandbox(t *testing.T) {
 	chain := loadChain(t)
+	t.Run("recorded", func(t *testing.T) { testRecorded(t, chain) })
+	t.Run("rules", func(t *testing.T) { testRules(t, chain) })
+	t.Run("allocations", func(t *testing.T) { testAllocations(t, chain) })
+	t.Run("memory", func(t *testing.T) { testConstantMemory(t, chain) })
+}
+
+func testRecorded(t *testing.T, chain *plugin.Chain) {
 	data, err := os.ReadFile("testdata/vectors.json")
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +145,7 @@ func compare(t *testing.T, chain *plugin.Chain, note string, frame *plugin.Frame
 	return negative
 }
 
-func TestShapeRules(t *testing.T) {
-	chain := loadChain(t)
+func testRules(t *testing.T, chain *plugin.Chain) {
 	const spec = `{"mean_acceptance_length":2.75,"num_spec_steps":4}`
 	const five = `"time_to_first_token_ms":42.0,"generation_time_ms":1500.25,"queue_time_ms":2.500001,"mean_itl_ms":166.694444,"tokens_per_second":6.484033`
 	const nulls = `"time_to_first_token_ms":null,"generation_time_ms":null,"queue_time_ms":null,"mean_itl_ms":null,"tokens_per_second":null`
@@ -176,13 +184,49 @@ func TestShapeRules(t *testing.T) {
 	}
 }
 
-func BenchmarkShape(b *testing.B) {
-	chain := loadChain(b)
-	frame := &plugin.Frame{
+// usualFrame is a streamed answer of 128 tokens.
+func usualFrame() *plugin.Frame {
+	return &plugin.Frame{
 		Flags: plugin.FlagTimingsWanted, Endpoint: plugin.EndpointChat, CompletionTokens: 128, PromptTokens: 300,
 		QueuedNS: 1_000_000, ScheduledNS: 3_512_345, FirstTokenNS: 45_523_456, LastTokenNS: 1_545_750_001,
 		RequestID: "chatcmpl-0123456789abcdef", Model: "smollm2-135m", Tenant: "acme",
 	}
+}
+
+func testAllocations(t *testing.T, chain *plugin.Chain) {
+	frame, ctx := usualFrame(), context.Background()
+	room := make([]byte, 0, 1024)
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := chain.Shape(ctx, frame, room); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v host allocations a call, want none", n)
+	}
+}
+
+// A guest that allocated in each call would fill its 16 MiB long before the
+// last of these, or collect garbage in some; the answers stay the same.
+func testConstantMemory(t *testing.T, chain *plugin.Chain) {
+	frame, ctx := usualFrame(), context.Background()
+	first, err := chain.Shape(ctx, frame, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := make([]byte, 0, 1024)
+	for range 50_000 {
+		members, err := chain.Shape(ctx, frame, room)
+		if err != nil || !bytes.Equal(members, first) {
+			t.Fatalf("got %s, %v; the first call gave %s", members, err, first)
+		}
+	}
+}
+
+// BenchmarkShape is all that metrics adds to an answer of 1 KiB: frame,
+// guest, checks and splice.
+func BenchmarkShape(b *testing.B) {
+	chain := loadChain(b)
+	frame := usualFrame()
 	body := bytes.Repeat([]byte(`"x":"0123456789",`), 60)
 	body = append(append([]byte(`{`), body...), `"usage":{"prompt_tokens":300}}`...)
 	document := make([]byte, 0, 4096)
