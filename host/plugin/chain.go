@@ -105,8 +105,15 @@ func (c *Chain) Shape(ctx context.Context, frame *Frame, dst []byte) ([]byte, er
 func override(members []byte, at int) []byte {
 	written := bytes.Clone(bytes.TrimPrefix(members[at:], []byte(",")))
 	kept := members[:at]
-	for scan := scanMembers(written); scan.next(); {
-		kept = cutMember(kept, scan.name)
+	s := jsonScanner{doc: written}
+	var list jsonObject
+	for {
+		name, more := s.next(&list)
+		if !more {
+			break
+		}
+		s.value(3)
+		kept = cutMember(kept, name)
 	}
 	if len(kept) > 0 {
 		kept = append(kept, ',')

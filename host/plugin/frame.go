@@ -265,43 +265,68 @@ func (f *Frame) append(dst []byte, hook Hook, parts mask) []byte {
 	return dst
 }
 
+// appendHeader appends the 256 bytes of the header; offsets as in ABI.md.
 func (f *Frame) appendHeader(dst []byte, hook Hook, l layout) []byte {
-	stamps := [5]uint64{f.QueuedNS, f.ScheduledNS, f.FirstTokenNS, f.LastTokenNS, f.FinishedNS}
-	if hook == HookShape && f.Flags&flagsSeveral != 0 {
-		// With several generations in one answer no stamp is the request's
-		// own; zeroing them here keeps any plugin from publishing one.
-		stamps = [5]uint64{}
-	}
 	start := len(dst)
-	dst = append(dst, frameMagic...)
-	dst = appendU16(dst, headerSize, 0)
-	dst = appendU32(dst, uint32(f.Flags))
-	dst = append(dst, byte(f.Endpoint), byte(hook), byte(f.Outcome), 0)
-	dst = appendU16(dst, f.N, f.Prompts, f.HTTPStatus, f.ToolCalls)
-	dst = appendU64(dst, f.ArrivalUnixNS)
-	dst = appendU32(dst,
-		f.PromptTokens, f.CompletionTokens, f.CachedPromptTokens, f.CacheWriteTokens, f.ReasoningTokens,
-		f.ImageTokens, f.AudioTokens, f.DeliveredTokens, f.RecomputedTokens, f.Preemptions,
-		f.DraftedTokens, f.AcceptedTokens, f.MaxTokens, uint32(f.Priority),
-		f.SLOTTFTms, f.SLOTPOTms, f.DeadlineMS, 0)
-	dst = appendU64(dst, stamps[:]...)
-	dst = appendU64(dst, f.DeviceNS, f.RecordSeq)
+	var zero [headerSize]byte
+	dst = append(dst, zero[:]...)
+	h := (*[headerSize]byte)(dst[start:])
+	le := binary.LittleEndian
 
-	numEvents, numChoices, documentLen := 0, 0, 0
+	copy(h[0:], frameMagic)
+	le.PutUint16(h[4:], headerSize)
+	le.PutUint32(h[8:], uint32(f.Flags))
+	h[12], h[13], h[14] = byte(f.Endpoint), byte(hook), byte(f.Outcome)
+	le.PutUint16(h[16:], f.N)
+	le.PutUint16(h[18:], f.Prompts)
+	le.PutUint16(h[20:], f.HTTPStatus)
+	le.PutUint16(h[22:], f.ToolCalls)
+	le.PutUint64(h[24:], f.ArrivalUnixNS)
+	le.PutUint32(h[32:], f.PromptTokens)
+	le.PutUint32(h[36:], f.CompletionTokens)
+	le.PutUint32(h[40:], f.CachedPromptTokens)
+	le.PutUint32(h[44:], f.CacheWriteTokens)
+	le.PutUint32(h[48:], f.ReasoningTokens)
+	le.PutUint32(h[52:], f.ImageTokens)
+	le.PutUint32(h[56:], f.AudioTokens)
+	le.PutUint32(h[60:], f.DeliveredTokens)
+	le.PutUint32(h[64:], f.RecomputedTokens)
+	le.PutUint32(h[68:], f.Preemptions)
+	le.PutUint32(h[72:], f.DraftedTokens)
+	le.PutUint32(h[76:], f.AcceptedTokens)
+	le.PutUint32(h[80:], f.MaxTokens)
+	le.PutUint32(h[84:], uint32(f.Priority))
+	le.PutUint32(h[88:], f.SLOTTFTms)
+	le.PutUint32(h[92:], f.SLOTPOTms)
+	le.PutUint32(h[96:], f.DeadlineMS)
+	// With several generations in one answer no stamp is the request's own;
+	// leaving them zero here keeps any plugin from publishing one.
+	if hook != HookShape || f.Flags&flagsSeveral == 0 {
+		le.PutUint64(h[104:], f.QueuedNS)
+		le.PutUint64(h[112:], f.ScheduledNS)
+		le.PutUint64(h[120:], f.FirstTokenNS)
+		le.PutUint64(h[128:], f.LastTokenNS)
+		le.PutUint64(h[136:], f.FinishedNS)
+	}
+	le.PutUint64(h[144:], f.DeviceNS)
+	le.PutUint64(h[152:], f.RecordSeq)
 	if l.events != 0 {
-		numEvents = len(f.Events)
+		le.PutUint32(h[160:], uint32(l.events))
+		le.PutUint32(h[164:], uint32(len(f.Events)))
 	}
+	le.PutUint16(h[168:], eventStride)
+	le.PutUint16(h[170:], choiceStride)
 	if l.choices != 0 {
-		numChoices = len(f.Choices)
+		le.PutUint32(h[172:], uint32(l.choices))
+		le.PutUint32(h[176:], uint32(len(f.Choices)))
 	}
+	le.PutUint32(h[180:], uint32(l.strings))
+	le.PutUint32(h[184:], stringCount)
 	if l.document != 0 {
-		documentLen = len(f.Document)
+		le.PutUint32(h[188:], uint32(l.document))
+		le.PutUint32(h[192:], uint32(len(f.Document)))
 	}
-	dst = appendU32(dst, uint32(l.events), uint32(numEvents))
-	dst = appendU16(dst, eventStride, choiceStride)
-	dst = appendU32(dst, uint32(l.choices), uint32(numChoices), uint32(l.strings), stringCount, uint32(l.document), uint32(documentLen))
-	var reserved [headerSize]byte
-	return append(dst, reserved[:headerSize-(len(dst)-start)]...)
+	return dst
 }
 
 func (e *Event) append(dst []byte) []byte {

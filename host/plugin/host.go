@@ -34,6 +34,12 @@ type Call struct {
 	Duration time.Duration
 }
 
+// Guards stop the calls of modules that are not built in by the wall clock.
+const (
+	defaultCallGuard = 100 * time.Millisecond
+	defaultInitGuard = 10 * time.Second
+)
+
 // Host loads plugins. It owns the compilation cache that they share; each
 // plugin has a wazero runtime of its own.
 type Host struct {
@@ -41,6 +47,9 @@ type Host struct {
 	observer func(Call)
 	reserved map[string]bool
 	cache    wazero.CompilationCache
+
+	// How long a guest's hook and its init may take; tests shorten them.
+	callGuard, initGuard time.Duration
 
 	// compiling serialises compilation and the first instantiation of a
 	// module: with a shared cache wazero 1.12 publishes a cached module
@@ -50,7 +59,13 @@ type Host struct {
 
 // NewHost opens the compilation cache.
 func NewHost(ctx context.Context, options Options) (*Host, error) {
-	h := &Host{logger: options.Logger, observer: options.Observer, reserved: make(map[string]bool, len(options.Reserved))}
+	h := &Host{
+		logger:    options.Logger,
+		observer:  options.Observer,
+		reserved:  make(map[string]bool, len(options.Reserved)),
+		callGuard: defaultCallGuard,
+		initGuard: defaultInitGuard,
+	}
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}

@@ -77,7 +77,7 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 }
 
 func (in *instance) init(ctx context.Context) error {
-	ctx, cancel := in.begin(ctx, initGuard)
+	ctx, cancel := in.begin(ctx, in.plugin.host.initGuard)
 	defer cancel()
 	in.random.Seed(0, 0)
 	failed := func(what string, err error) error {
@@ -118,7 +118,7 @@ func (in *instance) init(ctx context.Context) error {
 // shape runs the shape hook on frame and appends the members of its result
 // to dst.
 func (in *instance) shape(ctx context.Context, frame *Frame, dst []byte) ([]byte, *Failure) {
-	ctx, cancel := in.begin(ctx, callGuard)
+	ctx, cancel := in.begin(ctx, in.plugin.host.callGuard)
 	defer cancel()
 	in.random.Seed(frame.ArrivalUnixNS, frame.RecordSeq)
 
@@ -225,7 +225,7 @@ func (in *instance) classify(ctx context.Context, hook Hook, err error) *Failure
 		switch exit.ExitCode() {
 		case sys.ExitCodeDeadlineExceeded, sys.ExitCodeContextCanceled:
 			kind = FailureTimeout
-			err = fmt.Errorf("stopped after %v: %w", callGuard, err)
+			err = fmt.Errorf("stopped after %v: %w", in.plugin.host.callGuard, err)
 		}
 	}
 	return in.plugin.failure(hook, kind, err)

@@ -16,7 +16,7 @@ func Splice(doc, members []byte) []byte {
 		panic("plugin: splice into a document that is not a JSON object")
 	}
 	before := brace - 1
-	for before > 0 && skipSpace(doc[before:before+1], 0) == 1 {
+	for before > 0 && (doc[before] == ' ' || doc[before] == '\n' || doc[before] == '\t' || doc[before] == '\r') {
 		before--
 	}
 	inserted := len(members)
@@ -41,10 +41,16 @@ func Splice(doc, members []byte) []byte {
 // cutMember removes the member called name from members, a comma-separated
 // list of valid members, in place.
 func cutMember(members []byte, name []byte) []byte {
-	scan := scanMembers(members)
-	for from := 0; scan.next(); {
-		to := len(members) - len(scan.rest)
-		if !bytes.Equal(scan.name, name) {
+	s := jsonScanner{doc: members}
+	var list jsonObject
+	for from := 0; ; {
+		key, more := s.next(&list)
+		if !more {
+			return members
+		}
+		s.value(3)
+		to := s.at
+		if !bytes.Equal(key, name) {
 			from = to
 			continue
 		}
@@ -53,5 +59,4 @@ func cutMember(members []byte, name []byte) []byte {
 		}
 		return append(members[:from], members[to:]...)
 	}
-	return members
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// Guards stop the calls of modules that are not built in by the wall clock.
-const (
-	callGuard = 100 * time.Millisecond
-	initGuard = 10 * time.Second
-)
-
 // Plugin is a loaded module and its instances. It is safe for concurrent use.
 type Plugin struct {
 	name     string

@@ -1,0 +1,282 @@
+package plugin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// jsonScanner reads a guest's JSON once, front to back, without allocating:
+// strict grammar, bounded depth, numbers that a float64 can hold, no
+// duplicate keys. What is rare and long to decide (escapes, objects with
+// many keys) it leaves to jsontext, in end.
+//
+// After the first error every read fails.
+type jsonScanner struct {
+	doc []byte
+	at  int
+	err error
+
+	escaped  bool // doc has a backslash: end asks jsontext
+	crowded  bool // more keys are open than keys has room for: the same
+	nonASCII bool
+
+	keys    [64]keySpan // keys of the open objects, innermost last
+	numKeys int
+}
+
+// keySpan is a key in doc.
+type keySpan struct{ from, to uint32 }
+
+// jsonObject is an object that the scanner is inside of.
+type jsonObject struct {
+	firstKey int // in keys
+	begun    bool
+}
+
+var errSyntax = errors.New("not strict JSON")
+
+func (s *jsonScanner) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// peek gives the next byte that is not white space, 0 at the end.
+func (s *jsonScanner) peek() byte {
+	for s.at < len(s.doc) {
+		switch c := s.doc[s.at]; c {
+		case ' ', '\t', '\r', '\n':
+			s.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// enter goes into the object that comes next.
+func (s *jsonScanner) enter() jsonObject {
+	if s.peek() != '{' {
+		s.fail(errSyntax)
+		return jsonObject{}
+	}
+	s.at++
+	return jsonObject{firstKey: s.numKeys}
+}
+
+// next reads a key, up to its value; more is false behind the object's end
+// or at an error. The key is as it is written, without its quotes.
+func (s *jsonScanner) next(o *jsonObject) (key []byte, more bool) {
+	if s.err != nil {
+		return nil, false
+	}
+	c := s.peek()
+	if c == '}' {
+		s.at++
+		s.numKeys = o.firstKey
+		return nil, false
+	}
+	if o.begun {
+		if c != ',' {
+			s.fail(errSyntax)
+			return nil, false
+		}
+		s.at++
+		c = s.peek()
+	}
+	if c != '"' {
+		s.fail(errSyntax)
+		return nil, false
+	}
+	o.begun = true
+	from := s.at + 1
+	s.string()
+	if s.err != nil || s.peek() != ':' {
+		s.fail(errSyntax)
+		return nil, false
+	}
+	key = s.doc[from:bytes.LastIndexByte(s.doc[:s.at], '"')]
+	s.at++
+	s.remember(o, key, from)
+	return key, s.err == nil
+}
+
+// remember keeps a key of the open object o and refuses one seen before.
+func (s *jsonScanner) remember(o *jsonObject, key []byte, from int) {
+	if s.numKeys == len(s.keys) {
+		s.crowded = true
+		return
+	}
+	for _, k := range s.keys[o.firstKey:s.numKeys] {
+		if bytes.Equal(s.doc[k.from:k.to], key) {
+			s.fail(fmt.Errorf("duplicate key %q", key))
+		}
+	}
+	s.keys[s.numKeys] = keySpan{uint32(from), uint32(from + len(key))}
+	s.numKeys++
+}
+
+// value reads a value whose containers are nested depth deep, and gives its
+// bytes.
+func (s *jsonScanner) value(depth int) []byte {
+	c := s.peek()
+	from := s.at
+	switch {
+	case s.err != nil:
+	case c == '"':
+		s.string()
+	case c == '{' || c == '[':
+		if depth > maxResultDepth {
+			s.fail(fmt.Errorf("nested deeper than %d", maxResultDepth))
+		} else if c == '{' {
+			for o := s.enter(); ; {
+				if _, more := s.next(&o); !more {
+					break
+				}
+				s.value(depth + 1)
+			}
+		} else {
+			s.list(depth)
+		}
+	case c == '-' || '0' <= c && c <= '9':
+		s.number()
+	case c == 't':
+		s.word("true")
+	case c == 'f':
+		s.word("false")
+	case c == 'n':
+		s.word("null")
+	default:
+		s.fail(errSyntax)
+	}
+	if s.err != nil {
+		return nil
+	}
+	return s.doc[from:s.at]
+}
+
+func (s *jsonScanner) list(depth int) {
+	s.at++
+	if s.peek() == ']' {
+		s.at++
+		return
+	}
+	for s.err == nil {
+		s.value(depth + 1)
+		switch s.peek() {
+		case ',':
+			s.at++
+		case ']':
+			s.at++
+			return
+		default:
+			s.fail(errSyntax)
+		}
+	}
+}
+
+func (s *jsonScanner) word(word string) {
+	if !bytes.HasPrefix(s.doc[s.at:], []byte(word)) {
+		s.fail(errSyntax)
+		return
+	}
+	s.at += len(word)
+}
+
+func (s *jsonScanner) string() {
+	for i := s.at + 1; i < len(s.doc); i++ {
+		switch c := s.doc[i]; {
+		case c == '"':
+			s.at = i + 1
+			return
+		case c == '\\':
+			s.escaped = true
+			i++
+		case c < ' ':
+			s.fail(errSyntax)
+			return
+		case c >= utf8.RuneSelf:
+			s.nonASCII = true
+		}
+	}
+	s.fail(errSyntax)
+}
+
+func (s *jsonScanner) number() {
+	from := s.at
+	if s.doc[s.at] == '-' {
+		s.at++
+	}
+	if s.at < len(s.doc) && s.doc[s.at] == '0' {
+		s.at++
+	} else {
+		s.digits()
+	}
+	if s.at < len(s.doc) && s.doc[s.at] == '.' {
+		s.at++
+		s.digits()
+	}
+	exponent := s.at < len(s.doc) && s.doc[s.at]|0x20 == 'e'
+	if exponent {
+		s.at++
+		if s.at < len(s.doc) && (s.doc[s.at] == '+' || s.doc[s.at] == '-') {
+			s.at++
+		}
+		s.digits()
+	}
+	// Without an exponent anything under 309 digits is finite, which spares
+	// the usual number its parse.
+	if number := s.doc[from:s.at]; s.err == nil && (exponent || len(number) >= 309) {
+		if _, err := strconv.ParseFloat(string(number), 64); err != nil {
+			s.fail(fmt.Errorf("number %.40s is beyond a float64", number))
+		}
+	}
+}
+
+// digits reads at least one digit.
+func (s *jsonScanner) digits() {
+	from := s.at
+	for s.at < len(s.doc) && '0' <= s.doc[s.at] && s.doc[s.at] <= '9' {
+		s.at++
+	}
+	if s.at == from {
+		s.fail(errSyntax)
+	}
+}
+
+// end checks that the document ends here and decides what was left open.
+func (s *jsonScanner) end() error {
+	if s.err == nil && (s.peek() != 0 || s.at < len(s.doc)) {
+		s.fail(errSyntax)
+	}
+	if s.err == nil && (s.escaped || s.crowded) && !jsontext.Value(s.doc).IsValid() {
+		s.fail(errSyntax)
+	}
+	if s.err == nil && s.nonASCII && !utf8.Valid(s.doc) {
+		s.fail(errSyntax)
+	}
+	if s.err == errSyntax {
+		return syntaxError(s.doc)
+	}
+	return s.err
+}
+
+// syntaxError says where a document goes wrong, in jsontext's words.
+func syntaxError(doc []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(doc))
+	if _, err := d.ReadValue(); err == io.EOF {
+		return errors.New("empty")
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", errSyntax, err)
+	}
+	if d.PeekKind() != 0 {
+		return fmt.Errorf("%w: more than one value", errSyntax)
+	}
+	return errSyntax
+}
