@@ -36,8 +36,7 @@ func DecodeChat(body []byte) (*ChatRequest, error) {
 		case "logprobs":
 			logprobs = d.bool(name, v)
 		case "top_logprobs":
-			n := d.integer(name, v, 0, maxTopLogprobs)
-			top = Opt[int]{int(n.Value), n.Set}
+			top = d.few(name, v, maxTopLogprobs)
 		case "tools":
 			tools.tools(&d, v)
 		case "tool_choice":

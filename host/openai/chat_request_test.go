@@ -93,11 +93,13 @@ func TestDecodeChatRefusals(t *testing.T) {
 		{"trailing data", chatWith("") + `{}`, "", "goes on after"},
 		{"trailing comma", chatWith(","), "", "not JSON"},
 		{"duplicate key", chatWith(`,"model":"n"`), "model", "duplicate"},
+		{"duplicate long key", chatWith(`,"` + strings.Repeat("k", 9000) + `":1,"` + strings.Repeat("k", 9000) + `":2`), "", "duplicate"},
 		{"duplicate nested key", chatWith(`,"metadata":{"a":1,"a":2}`), "metadata.a", "duplicate"},
 		{"invalid UTF-8", `{"model":"` + "\xff" + `"}`, "model", "invalid UTF-8"},
 		{"lone surrogate", chatWith(`,"user":"\ud83d"`), "user", "surrogate"},
 		{"too deep", chatWith(`,"x":` + deep), "", "deeper than 64"},
 		{"no model", `{"messages":[{"role":"user","content":"hi"}]}`, "model", "is required"},
+		{"model long", `{"model":"` + strings.Repeat("é", 9000) + `","messages":"` + strings.Repeat("é", 9000) + `"}`, "messages", "é\"…"},
 		{"model number", `{"model":5,"messages":[{"role":"user","content":"hi"}]}`, "model", "must be a string, got 5"},
 		{"no messages", `{"model":"m"}`, "messages", "is required"},
 		{"null messages", `{"model":"m","messages":null}`, "messages", "is required"},
@@ -133,12 +135,14 @@ func TestDecodeChatRefusals(t *testing.T) {
 		{"max_tokens zero", chatWith(`,"max_tokens":0`), "max_tokens", "at least 1, got 0"},
 		{"max_tokens negative", chatWith(`,"max_tokens":-1`), "max_tokens", "at least 1, got -1"},
 		{"max_tokens string", chatWith(`,"max_tokens":"many"`), "max_tokens", `got the string "many"`},
+		{"max_tokens high", chatWith(`,"max_tokens":4294967296`), "max_tokens", "from 1 to 2147483647, got 4294967296"},
 		{"max_tokens long", chatWith(`,"max_tokens":` + strings.Repeat("9", 99)), "max_tokens", "a number of 99 digits"},
 		{"max_completion_tokens", chatWith(`,"max_completion_tokens":0`), "max_completion_tokens", "at least 1"},
 		{"min_tokens", chatWith(`,"max_tokens":2,"min_tokens":3`), "min_tokens", "at most max_tokens (2), got 3"},
 		{"seed", chatWith(`,"seed":9223372036854775808`), "seed", "64 bits"},
 		{"logit_bias word", chatWith(`,"logit_bias":{"AI":1}`), "logit_bias", `token ids, got "AI"`},
 		{"logit_bias negative", chatWith(`,"logit_bias":{"-1":1}`), "logit_bias", `token ids, got "-1"`},
+		{"logit_bias twice", chatWith(`,"logit_bias":{"7":1,"07":1}`), "logit_bias", `token ids, got "07"`},
 		{"logit_bias value", chatWith(`,"logit_bias":{"1":101}`), "logit_bias.1", "from -100 to 100"},
 		{"logprobs number", chatWith(`,"logprobs":5`), "logprobs", "true or false, got 5"},
 		{"top_logprobs alone", chatWith(`,"top_logprobs":2`), "top_logprobs", "only allowed with logprobs"},
@@ -235,5 +239,8 @@ func checkDecoded(t *testing.T, body []byte, none bool, err error) {
 	var e *Error
 	if !errors.As(err, &e) || e.Status != 400 || !jsontext.Value(AppendError(nil, e)).IsValid() {
 		t.Fatalf("not a refusal: %#v", err)
+	}
+	if len(e.Message) > 4000 || len(e.Param) > 200 {
+		t.Fatalf("a long refusal, so it repeats too much of the body: %.300s", e.Message)
 	}
 }

@@ -38,8 +38,7 @@ func DecodeCompletion(body []byte) (*CompletionRequest, error) {
 		case "echo":
 			r.Echo = d.bool(name, v)
 		case "logprobs":
-			n := d.integer(name, v, 0, maxTopLogprobs)
-			r.Logprobs = Opt[int]{int(n.Value), n.Set}
+			r.Logprobs = d.few(name, v, maxTopLogprobs)
 		case "response_format":
 			d.responseFormat(name, v)
 		default:

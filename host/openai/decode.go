@@ -16,7 +16,7 @@ import (
 const (
 	maxDepth  = 64 // nested objects and lists in a body; tool schemas of real clients stay below 20
 	maxFaults = 8  // faults spelled out in one message
-	maxQuoted = 48 // bytes of a client's value repeated in a message
+	maxQuoted = 64 // bytes of a client's value repeated in a message
 )
 
 // decoder collects the faults of one request, so that a client learns all of them at once.
@@ -67,30 +67,41 @@ func members(body []byte, member func(name string, v jsontext.Value)) error {
 	if kind := dec.PeekKind(); kind != '{' && kind != 0 {
 		return InvalidRequest("", "the request body must be a JSON object, got "+kindName(kind))
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
-	}
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return notJSON(err)
-		}
-		key := name.String()
-		v, err := dec.ReadValue()
-		if err != nil {
-			return notJSON(err)
-		}
-		if v.Kind() != 'n' {
-			member(key, v)
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
+	if err := eachMember(dec, member); err != nil {
 		return notJSON(err)
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
 		return InvalidRequest("", fmt.Sprintf("the request body goes on after its JSON object, at byte %d", dec.InputOffset()))
 	}
 	return nil
+}
+
+// eachMember reads one object.
+func eachMember(dec *jsontext.Decoder, member func(name string, v jsontext.Value)) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		key := name.String()
+		v, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if v.Kind() != 'n' {
+			member(key, v)
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// part reads a value inside a body that members has read, so its names have been compared.
+func part(v jsontext.Value) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true))
 }
 
 // notJSON words a syntax error. The error's pointer is the field, as far as there is one.
@@ -113,7 +124,7 @@ func notJSON(err error) error {
 			param.WriteString(strings.ToValidUTF8(token, "\uFFFD"))
 		}
 	}
-	return InvalidRequest(param.String(), fmt.Sprintf("the request body is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset))
+	return InvalidRequest(param.String(), fmt.Sprintf("the request body is not JSON: %s at byte %d", cut(syntax.Err.Error()), syntax.ByteOffset))
 }
 
 // tooDeep reports whether body nests beyond maxDepth. It looks at brackets outside strings only; whether the body is JSON is
@@ -144,7 +155,7 @@ func (d *decoder) object(param string, v jsontext.Value, member func(name string
 		d.fault(param, "must be an object, got %s", found(v))
 		return
 	}
-	if err := members(v, member); err != nil {
+	if err := eachMember(part(v), member); err != nil {
 		d.fault(param, "%v", err)
 	}
 }
@@ -155,18 +166,18 @@ func (d *decoder) list(param string, v jsontext.Value, item func(param string, v
 		d.fault(param, "must be a list, got %s", found(v))
 		return
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(v))
+	dec := part(v)
 	if _, err := dec.ReadToken(); err != nil {
 		d.fault(param, "%v", err)
 		return
 	}
 	for i := 0; dec.PeekKind() != ']'; i++ {
-		part, err := dec.ReadValue()
+		value, err := dec.ReadValue()
 		if err != nil {
 			d.fault(param, "%v", err)
 			return
 		}
-		item(param+"["+strconv.Itoa(i)+"]", part)
+		item(param+"["+strconv.Itoa(i)+"]", value)
 	}
 }
 
@@ -238,23 +249,30 @@ func (d *decoder) number(param string, v jsontext.Value, in interval) Opt[float6
 // integer is a whole number from low to high.
 func (d *decoder) integer(param string, v jsontext.Value, low, high int64) Opt[int64] {
 	n, err := strconv.ParseInt(string(v), 10, 64)
-	if v.Kind() != '0' || err != nil || n < low || n > high {
-		switch {
-		case high == math.MaxInt64 && low == math.MinInt64:
-			d.fault(param, "must be an integer of 64 bits, got %s", found(v))
-		case high >= math.MaxInt32:
-			d.fault(param, "must be an integer of at least %d, got %s", low, found(v))
-		default:
-			d.fault(param, "must be an integer from %d to %d, got %s", low, high, found(v))
-		}
-		return Opt[int64]{}
+	if v.Kind() == '0' && err == nil && low <= n && n <= high {
+		return Some(n)
 	}
-	return Some(n)
+	above := n > high || errors.Is(err, strconv.ErrRange) && n > 0
+	switch {
+	case high == math.MaxInt64:
+		d.fault(param, "must be an integer of 64 bits, got %s", found(v))
+	case high == math.MaxInt32 && !above: // a limit that no one meets only confuses
+		d.fault(param, "must be an integer of at least %d, got %s", low, found(v))
+	default:
+		d.fault(param, "must be an integer from %d to %d, got %s", low, high, found(v))
+	}
+	return Opt[int64]{}
 }
 
 // count is an integer that fits into 32 bits and is not below low.
 func (d *decoder) count(param string, v jsontext.Value, low int64) Opt[int] {
 	n := d.integer(param, v, low, math.MaxInt32)
+	return Opt[int]{int(n.Value), n.Set}
+}
+
+// few is an integer from 0 to high, which is small.
+func (d *decoder) few(param string, v jsontext.Value, high int) Opt[int] {
+	n := d.integer(param, v, 0, int64(high))
 	return Opt[int]{int(n.Value), n.Set}
 }
 
@@ -296,12 +314,20 @@ func kindName(k jsontext.Kind) string {
 
 // quoted is a client's string for a message: cut, and with odd characters escaped.
 func quoted(s string) string {
-	if len(s) > maxQuoted {
-		cut := maxQuoted
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		return strconv.Quote(s[:cut]) + "…"
+	if short := cut(s); short != s {
+		return strconv.Quote(strings.TrimSuffix(short, "…")) + "…"
 	}
 	return strconv.Quote(s)
+}
+
+// cut is at most maxQuoted bytes of s, in whole characters, and a sign that there was more.
+func cut(s string) string {
+	if len(s) <= maxQuoted {
+		return s
+	}
+	end := maxQuoted
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
 }

@@ -116,8 +116,7 @@ func (g *Generation) sampling(d *decoder, name string, v jsontext.Value) bool {
 	case "min_p":
 		g.MinP = d.number(name, v, interval{low: 0, high: 1})
 	case "top_k":
-		k := d.integer(name, v, -1, math.MaxInt32)
-		g.TopK = Opt[int]{int(k.Value), k.Set}
+		g.TopK = d.count(name, v, -1)
 	case "presence_penalty":
 		g.PresencePenalty = d.number(name, v, interval{low: -2, high: 2})
 	case "frequency_penalty":
@@ -205,7 +204,7 @@ func (d *decoder) logitBias(param string, v jsontext.Value) []TokenBias {
 	var biases []TokenBias
 	d.object(param, v, func(name string, v jsontext.Value) {
 		token, err := strconv.ParseInt(name, 10, 32)
-		if err != nil || token < 0 {
+		if err != nil || token < 0 || strconv.Itoa(int(token)) != name { // "+7" and "07" would be a second 7
 			d.fault(param, "keys must be token ids, got %s", quoted(name))
 			return
 		}

@@ -1,5 +1,7 @@
 package openai
 
+import "slices"
+
 // The top-level keys of the documents that end an answer, and some that clients give a meaning to wherever they stand: a truthy
 // "error" makes each SDK raise, and "output_text" is what the SDKs compute.
 var (
@@ -16,7 +18,7 @@ var (
 // Reserved lists the top-level keys of an endpoint's documents, streamed or not, which a plugin may not set.
 func Reserved(e Endpoint) []string {
 	if e == Responses {
-		return append([]string(nil), responseKeys...)
+		return slices.Clone(responseKeys)
 	}
-	return append([]string(nil), chatKeys...)
+	return slices.Clone(chatKeys)
 }

@@ -42,8 +42,7 @@ func DecodeResponses(body []byte) (*ResponsesRequest, error) {
 				logprobs = d.text(param, v) == "message.output_text.logprobs" || logprobs
 			})
 		case "top_logprobs":
-			n := d.integer(name, v, 0, maxTopLogprobs)
-			top = Opt[int]{int(n.Value), n.Set}
+			top = d.few(name, v, maxTopLogprobs)
 		case "tools":
 			tools.tools(&d, v)
 			r.Tools = compact(v)

@@ -85,7 +85,6 @@ func (d *decoder) responseFormat(param string, v jsontext.Value) {
 // comes. With the choice "none" they have no meaning and are left out of the prompt. See RATIONALE.md.
 type toolUse struct {
 	callable int    // function tools, which the client expects to be called
-	param    string // of the choice, if it asks for a call
 	choice   string // "" if absent
 }
 
