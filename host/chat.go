@@ -22,11 +22,11 @@ func (s *Server) chatCompletions(c *fiber.Ctx) error {
 	if err := s.serves(q.Model); err != nil {
 		return err
 	}
-	prompt, err := s.chatPrompt(q)
+	prompt, err := s.chatPrompt(q.Messages, q.TemplateVariables, true, q.AddSpecialTokens.Or(false))
 	if err != nil {
 		return err
 	}
-	r, err := s.start(c, openai.Chat, &q.Generation, [][]int32{prompt}, arrival)
+	r, err := s.start(c, openai.Chat, &q.Generation, [][]int32{prompt}, arrival, nil)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (s *Server) chatCompletions(c *fiber.Ctx) error {
 		return s.sendStream(c, r, newChatEvents(r, id, created))
 	}
 	defer r.close()
-	done, err := r.complete()
+	done, err := r.complete(nil)
 	if err != nil {
 		return err
 	}
@@ -58,17 +58,19 @@ func (s *Server) serves(model string) error {
 }
 
 // chatPrompt renders messages by the model's own template and tokenizes them.
-// Control tokens are recognized in the template's text only.
-func (s *Server) chatPrompt(q *openai.ChatRequest) ([]int32, error) {
+// Control tokens are recognized in the template's text only. variables is a JSON
+// object for the template, or nil. Templates write what begins a text
+// themselves; addSpecial adds what the tokenizer would.
+func (s *Server) chatPrompt(messages []openai.Message, variables []byte, open, addSpecial bool) ([]int32, error) {
 	if s.parts.Template == nil {
 		return nil, openai.InvalidRequest("messages", s.parts.NoTemplate.Error())
 	}
 	conversation := chat.Conversation{
-		Messages:            make([]chat.Message, len(q.Messages)),
-		Variables:           q.TemplateVariables,
-		AddGenerationPrompt: true,
+		Messages:            make([]chat.Message, len(messages)),
+		Variables:           variables,
+		AddGenerationPrompt: open,
 	}
-	for i, m := range q.Messages {
+	for i, m := range messages {
 		conversation.Messages[i] = chatMessage(m)
 	}
 	pieces, err := s.parts.Template.Render(conversation)
@@ -77,12 +79,18 @@ func (s *Server) chatPrompt(q *openai.ChatRequest) ([]int32, error) {
 	}
 	t := s.parts.Engine.Tokenizer()
 	var ids []int32
+	if bos, ok := t.BOS(); ok && addSpecial && t.AddBOS() {
+		ids = append(ids, bos)
+	}
 	for _, p := range pieces {
 		mode := tokenizer.AsText
 		if p.Special {
 			mode = tokenizer.Parsed
 		}
 		ids = t.Encode(ids, p.Text, mode)
+	}
+	if len(ids) == 0 {
+		return nil, openai.InvalidRequest("messages", "the messages make an empty prompt")
 	}
 	return ids, nil
 }
@@ -95,8 +103,9 @@ func chatMessage(m openai.Message) chat.Message {
 	return out
 }
 
-// complete waits for all of a run that is not streamed.
-func (r *run) complete() (*openai.Completed, error) {
+// complete waits for all of a run that is not streamed. echo is nil, or says
+// what each choice begins with.
+func (r *run) complete(echo *echo) (*openai.Completed, error) {
 	done := &openai.Completed{
 		Model:       r.generation.Model,
 		Fingerprint: r.server.fingerprint,
@@ -113,8 +122,9 @@ func (r *run) complete() (*openai.Completed, error) {
 		}
 		for i := range outputs {
 			o := &outputs[i]
-			texts[o.Choice] = append(texts[o.Choice], o.Text...)
-			done.Choices[o.Choice].Logprobs = r.logprobs(done.Choices[o.Choice].Logprobs, o.Tokens)
+			text, logprobs := r.piece(echo, o)
+			texts[o.Choice] = append(texts[o.Choice], text...)
+			done.Choices[o.Choice].Logprobs = append(done.Choices[o.Choice].Logprobs, logprobs...)
 		}
 		if err := r.failure(); err != nil {
 			return nil, err
@@ -161,7 +171,7 @@ func (e *chatEvents) open(dst []byte) []byte {
 }
 
 func (e *chatEvents) output(dst []byte, o *engine.Output) []byte {
-	return e.run.chunk(dst, e.stream, e.gate, o)
+	return e.run.chunk(dst, e.stream, e.gate, nil, o)
 }
 
 func (e *chatEvents) final() bool { return e.gate.Final }
@@ -176,16 +186,32 @@ func (e *chatEvents) fail(dst []byte, err *openai.Error) []byte {
 
 // chunk appends what an output brings to a stream of chunks: text, if any came
 // or log probabilities are wanted, and the end.
-func (r *run) chunk(dst []byte, s *openai.Stream, gate openai.UsageGate, o *engine.Output) []byte {
-	piece := openai.Chunk{Index: o.Choice, Text: string(o.Text), Logprobs: r.logprobs(nil, o.Tokens)}
-	piece.Usage = r.runningUsage(o.Choice, gate, r.choices[o.Choice].tokens)
+func (r *run) chunk(dst []byte, s *openai.Stream, gate openai.UsageGate, echo *echo, o *engine.Output) []byte {
+	text, logprobs := r.piece(echo, o)
+	c := openai.Chunk{Index: o.Choice, Text: text, Logprobs: logprobs}
+	c.Usage = r.runningUsage(o.Choice, gate, r.choices[o.Choice].shown)
 	if o.Finish != engine.None {
-		return s.AppendFinish(dst, &piece, finishReason(o.Finish), o.StopString)
+		return s.AppendFinish(dst, &c, finishReason(o.Finish), o.StopString)
 	}
-	if piece.Text == "" && piece.Logprobs == nil {
+	if text == "" && logprobs == nil {
 		return dst // held back until it is decided
 	}
-	return s.AppendText(dst, &piece)
+	return s.AppendText(dst, &c)
+}
+
+// piece is what an output adds to its choice: text, and log probabilities if
+// they are wanted. It is called once for each output, in order.
+func (r *run) piece(echo *echo, o *engine.Output) (string, []openai.TokenLogprob) {
+	text, logprobs := "", []openai.TokenLogprob(nil)
+	c := &r.choices[o.Choice]
+	if c.shown == 0 && len(o.Tokens) > 0 {
+		text, logprobs = echo.begin(o.Choice, o.Prompt)
+	}
+	c.shown += len(o.Tokens)
+	if echo != nil && echo.hidden {
+		return text, logprobs
+	}
+	return text + string(o.Text), r.logprobs(logprobs, o.Tokens)
 }
 
 // closeChunks appends the end of a stream of chunks.

@@ -40,7 +40,9 @@ type run struct {
 
 // choice is what has come of one choice.
 type choice struct {
-	tokens     int
+	// shown counts the tokens of the outputs written so far; the exact count of
+	// all is in life, once there is an end.
+	shown      int
 	finish     engine.FinishReason
 	stopString string
 	err        error
@@ -57,12 +59,20 @@ const (
 	causeShutdown
 )
 
-// start submits a request and watches its client. The caller ends the run with
+// maxBacklog bounds the outputs that wait for a client who does not read: about
+// 256 KiB of events, beyond what the sockets hold.
+const maxBacklog = 1024
+
+// start submits a request and watches its client. change, if not nil, makes the
+// endpoint's own changes to the engine's request. The caller ends the run with
 // close, in whatever way it goes on.
-func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generation, prompts [][]int32, arrival time.Duration) (*run, error) {
+func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generation, prompts [][]int32, arrival time.Duration, change func(*engine.Request)) (*run, error) {
 	request, err := s.engineRequest(g, prompts, arrival)
 	if err != nil {
 		return nil, err
+	}
+	if change != nil {
+		change(request)
 	}
 	r := &run{
 		server:     s,
@@ -132,6 +142,7 @@ func (s *Server) engineRequest(g *openai.Generation, prompts [][]int32, arrival 
 		Stop:        g.Stop,
 		IncludeStop: g.IncludeStop,
 		IgnoreEOS:   g.IgnoreEOS,
+		MaxBacklog:  maxBacklog,
 		Arrival:     arrival,
 		Events:      s.parts.Plugins.WantsEvents(),
 	}
@@ -154,8 +165,8 @@ func (r *run) abort(why cause) {
 	r.stream.Abort()
 }
 
-// receive waits for outputs, keeps account of them, and returns them; they are
-// valid until the next call. It returns io.EOF when every choice has ended, and
+// receive waits for outputs, keeps account of ends, and returns them all; they
+// are valid until the next call. It returns io.EOF when every choice has ended, and
 // engine.ErrTimeout when timeout fires first.
 func (r *run) receive(timeout <-chan time.Time) ([]engine.Output, error) {
 	if err := r.stream.Receive(&r.delivery, timeout); err != nil {
@@ -164,7 +175,6 @@ func (r *run) receive(timeout <-chan time.Time) ([]engine.Output, error) {
 	for i := range r.delivery.Outputs {
 		o := &r.delivery.Outputs[i]
 		c := &r.choices[o.Choice]
-		c.tokens += len(o.Tokens)
 		if o.Finish != engine.None {
 			c.finish, c.stopString, c.err = o.Finish, o.StopString, o.Err
 			c.life, c.events = o.Life, o.Events
@@ -183,7 +193,10 @@ func (r *run) failure() error {
 			if cause(r.cause.Load()) == causeClientGone {
 				return errGone
 			}
-			return openai.Unavailable("shutting_down", "the server is shutting down and ended the request; try again on another one or later")
+			if c.err != nil {
+				return c.err // a slow reader
+			}
+			return errShuttingDown
 		}
 	}
 	return nil
@@ -224,7 +237,9 @@ func (r *run) usage() openai.Usage {
 	}
 	for i := range r.choices {
 		c := &r.choices[i]
-		u.Completion += c.tokens
+		if u.Completion += c.life.CompletionTokens; c.finish == engine.None {
+			u.Completion += c.shown
+		}
 		if i%r.request.N == 0 {
 			u.Cached += c.life.CachedTokens
 		}
@@ -239,17 +254,17 @@ func (r *run) logprobs(dst []openai.TokenLogprob, tokens []sample.Token) []opena
 		return nil
 	}
 	for _, t := range tokens {
-		l := openai.TokenLogprob{Text: r.server.piece(t.ID), Logprob: t.Logprob, Top: make([]openai.TopLogprob, len(t.Top))}
+		l := openai.TokenLogprob{Text: r.server.tokenText(t.ID), Logprob: t.Logprob, Top: make([]openai.TopLogprob, len(t.Top))}
 		for i, top := range t.Top {
-			l.Top[i] = openai.TopLogprob{Text: r.server.piece(top.ID), Logprob: top.Value}
+			l.Top[i] = openai.TopLogprob{Text: r.server.tokenText(top.ID), Logprob: top.Value}
 		}
 		dst = append(dst, l)
 	}
 	return dst
 }
 
-// piece is the text of a token as users see it.
-func (s *Server) piece(id int32) string {
+// tokenText is the text of a token as users see it.
+func (s *Server) tokenText(id int32) string {
 	t := s.parts.Engine.Tokenizer()
 	if t.Control(id) {
 		return ""

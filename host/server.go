@@ -108,10 +108,16 @@ func (s *Server) routes() {
 	s.app.Get("/health", s.ready)
 	s.app.Get("/health/live", s.live)
 	s.app.Get("/health/ready", s.ready)
+	s.app.Get("/ping", s.live)
+	s.app.Post("/ping", s.live)
 	s.app.Get("/version", s.version)
 	s.app.Get("/v1/models", s.listModels)
 	s.app.Get("/v1/models/*", s.showModel)
 	s.app.Post("/v1/chat/completions", s.plainJSON, s.accepting, s.chatCompletions)
+	s.app.Post("/v1/completions", s.plainJSON, s.accepting, s.completions)
+	s.app.Post("/v1/responses", s.plainJSON, s.accepting, s.responses)
+	s.app.Post("/tokenize", s.plainJSON, s.tokenize)
+	s.app.Post("/detokenize", s.plainJSON, s.detokenize)
 }
 
 // Serve answers on the listener until ctx ends, then drains: new generations are
@@ -175,8 +181,7 @@ func (s *Server) running() int {
 // accepting refuses new generations while the server drains.
 func (s *Server) accepting(c *fiber.Ctx) error {
 	if s.draining.Load() {
-		c.Set(fiber.HeaderRetryAfter, "5")
-		return openai.Unavailable("shutting_down", "the server is shutting down; try again on another one or later")
+		return errShuttingDown
 	}
 	return c.Next()
 }
@@ -219,35 +224,57 @@ func printable(s string) bool {
 
 // writeError is the one place where errors become HTTP.
 func (s *Server) writeError(c *fiber.Ctx, err error) error {
-	e := s.apiError(c, err)
-	if e.Status >= 500 && e.Status != fiber.StatusServiceUnavailable {
+	e := s.apiError(err, c)
+	switch e.Status {
+	case fiber.StatusTooManyRequests:
+		c.Set(fiber.HeaderRetryAfter, "1")
+	case fiber.StatusServiceUnavailable:
+		c.Set(fiber.HeaderRetryAfter, "5")
+	case fiber.StatusInternalServerError:
 		s.parts.Logger.Error("request not served", "error", err, "path", c.Path(), "request_id", string(c.Response().Header.Peek(fiber.HeaderXRequestID)))
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
 	return c.Status(e.Status).Send(openai.AppendError(nil, e))
 }
 
-// apiError is what a client is told of an error.
-func (s *Server) apiError(c *fiber.Ctx, err error) *openai.Error {
+// apiError is what a client is told of an error. c is nil within a stream, where
+// no refusal comes any more.
+func (s *Server) apiError(err error, c *fiber.Ctx) *openai.Error {
 	var api *openai.Error
-	var http *fiber.Error
+	var routing *fiber.Error
 	var full *engine.QueueFullError
 	var long *engine.TooLongError
+	var failed *plugin.Failure
 	switch {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &full):
-		c.Set(fiber.HeaderRetryAfter, "1")
 		return openai.RateLimited("queue_full", full.Error())
 	case errors.As(err, &long):
-		return openai.ContextLengthExceeded("messages", long.Error())
+		return openai.ContextLengthExceeded(promptParam(c), long.Error())
 	case errors.Is(err, engine.ErrClosed):
-		c.Set(fiber.HeaderRetryAfter, "5")
-		return openai.Unavailable("shutting_down", "the server is shutting down; try again on another one or later")
-	case errors.As(err, &http):
-		return s.routingError(c, http)
+		return errShuttingDown
+	case errors.As(err, &failed):
+		e := openai.ServerError(fmt.Sprintf("the plugin %q could not shape the answer (%s)", failed.Plugin, failed.Kind))
+		e.Code = "plugin_error"
+		return e
+	case errors.As(err, &routing):
+		return s.routingError(c, routing)
 	}
 	return openai.ServerError("the server could not answer; its log says why")
+}
+
+var errShuttingDown = openai.Unavailable("shutting_down", "the server is shutting down; try again later, or on another server")
+
+// promptParam is the field that holds the prompt.
+func promptParam(c *fiber.Ctx) string {
+	switch c.Path() {
+	case "/v1/completions":
+		return "prompt"
+	case "/v1/responses":
+		return "input"
+	}
+	return "messages"
 }
 
 // routingError is what fiber and fasthttp refuse before any handler of ours.

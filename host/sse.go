@@ -141,7 +141,7 @@ func (b *streamBody) fail(err error) {
 	}
 	s := b.run.server
 	s.parts.Logger.Error("stream broken", "error", err, "request_id", b.run.requestID)
-	b.buffer = b.events.fail(b.buffer, s.apiError(nil, err))
+	b.buffer = b.events.fail(b.buffer, s.apiError(err, nil))
 }
 
 // Close ends the run; the connection may serve another request afterwards.

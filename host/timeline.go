@@ -109,8 +109,8 @@ func (r *run) choiceTable() []plugin.Choice {
 			FinishReason:     r.choiceOutcome(c),
 			PromptTokens:     uint32(l.PromptTokens),
 			CachedTokens:     uint32(l.CachedTokens),
-			CompletionTokens: uint32(c.tokens),
-			DeliveredTokens:  uint32(c.tokens),
+			CompletionTokens: uint32(l.CompletionTokens),
+			DeliveredTokens:  uint32(l.CompletionTokens),
 			QueuedNS:         r.since(l.Queued),
 			ScheduledNS:      r.since(l.Scheduled),
 			FirstTokenNS:     r.since(l.First),
@@ -149,7 +149,10 @@ func (r *run) choiceOutcome(c *choice) plugin.Outcome {
 	case engine.Failed:
 		return plugin.OutcomeServerError
 	case engine.Abort:
-		if cause(r.cause.Load()) == causeShutdown {
+		switch {
+		case c.err != nil:
+			return plugin.OutcomeSlowReader
+		case cause(r.cause.Load()) == causeShutdown:
 			return plugin.OutcomeShutdown
 		}
 		return plugin.OutcomeClientAbort
