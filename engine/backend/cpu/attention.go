@@ -236,11 +236,16 @@ func (t *attendTask) accumulate(tile *tile, head, from, lo, hi int, weights, out
 }
 
 // stretch returns where in the cache the key of a position begins, and how many
-// of at most n positions from it lie together.
+// of at most n positions from it on lie together: the rest of its block, and the
+// blocks after it as long as their numbers are consecutive.
 func (t *attendTask) stretch(tile *tile, head, position, n int) (begin, length int) {
 	size := t.cache.shape.BlockSize
-	offset := position % size
-	return t.cache.at(t.layer, int(tile.blocks[position/size]), head, offset), min(n, size-offset)
+	blocks, offset := tile.blocks[position/size:], position%size
+	length = size - offset
+	for i := 1; length < n && blocks[i] == blocks[i-1]+1; i++ {
+		length += size
+	}
+	return t.cache.at(t.layer, int(blocks[0]), head, offset), min(n, length)
 }
 
 // reset makes a part of no positions.

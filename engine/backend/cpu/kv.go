@@ -8,8 +8,9 @@ import (
 )
 
 // cache is the KV of this backend. Keys and values are float16,
-// [layers, blocks, heads, blockSize, headDim]: what one head of a block holds
-// lies together, as the kernels want it.
+// [layers, heads, blocks, blockSize, headDim]: what one head reads of blocks with
+// consecutive numbers lies together, which is one run for the kernels and for
+// the processor's prefetching. See RATIONALE.md: order of the CPU cache.
 type cache struct {
 	shape        backend.KVShape
 	keys, values []uint16
@@ -18,10 +19,10 @@ type cache struct {
 // Bytes implements backend.KV.
 func (c *cache) Bytes() int64 { return 2 * int64(len(c.keys)+len(c.values)) }
 
-// at is where the head's position of a block begins in keys and values.
+// at is where a head's position in a block begins in keys and values.
 func (c *cache) at(layer, block, head, offset int) int {
 	s := &c.shape
-	return (((layer*s.Blocks+block)*s.Heads+head)*s.BlockSize + offset) * s.HeadDim
+	return (((layer*s.Heads+head)*s.Blocks+block)*s.BlockSize + offset) * s.HeadDim
 }
 
 // KVBytes implements backend.Backend.
