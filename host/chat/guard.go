@@ -21,48 +21,62 @@ import (
 
 // spellings are a model's control tokens, made ready to be found in text.
 type spellings struct {
-	byFirst  [256][]string // by first byte, longest first
+	first    [256]*node    // by first byte
 	suffixes [256][]string // proper ends of spellings, by first byte
+}
+
+// node is where the spellings with the same beginning part. A tree finds the one of Llama 3's 256 in the time of its length.
+type node struct {
+	next map[byte]*node
+	end  bool // a spelling ends here
 }
 
 // newSpellings leaves out spellings of a single rune, which no marker could go into.
 func newSpellings(specials []string) *spellings {
 	s := new(spellings)
 	for _, special := range specials {
-		if utf8.RuneCountInString(special) < 2 || !utf8.ValidString(special) || slices.Contains(s.byFirst[special[0]], special) {
+		if utf8.RuneCountInString(special) < 2 || !utf8.ValidString(special) {
 			continue
 		}
-		s.byFirst[special[0]] = append(s.byFirst[special[0]], special)
+		s.add(special)
 		for i := range special {
 			if end := special[i:]; i > 0 && !slices.Contains(s.suffixes[end[0]], end) {
 				s.suffixes[end[0]] = append(s.suffixes[end[0]], end)
 			}
 		}
 	}
-	for _, list := range s.byFirst {
-		slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
-	}
 	return s
 }
 
-// at is the longest spelling that text begins with, or "".
-func (s *spellings) at(text string) string {
-	for _, special := range s.byFirst[text[0]] {
-		if strings.HasPrefix(text, special) {
-			return special
-		}
+func (s *spellings) add(special string) {
+	if s.first[special[0]] == nil {
+		s.first[special[0]] = &node{next: make(map[byte]*node)}
 	}
-	return ""
+	n := s.first[special[0]]
+	for i := 1; i < len(special); i++ {
+		if n.next[special[i]] == nil {
+			n.next[special[i]] = &node{next: make(map[byte]*node)}
+		}
+		n = n.next[special[i]]
+	}
+	n.end = true
 }
 
-// begins reports whether text is the beginning of a spelling.
-func (s *spellings) begins(text string) bool {
-	for _, special := range s.byFirst[text[0]] {
-		if strings.HasPrefix(special, text) {
-			return true
+// match is the length of the longest spelling that text begins with, 0 for none, and how many bytes of text begin any.
+func (s *spellings) match(text string) (whole, common int) {
+	n := s.first[text[0]]
+	for i := 0; n != nil; {
+		i++
+		common = i
+		if n.end {
+			whole = i
 		}
+		if i == len(text) {
+			break
+		}
+		n = n.next[text[i]]
 	}
-	return false
+	return whole, common
 }
 
 // guard puts the marker into spellings.
@@ -88,10 +102,7 @@ func (g *guard) text(s string) string {
 			mark(i)
 			cuts = cuts[1:]
 		}
-		if g.spellings.byFirst[s[i]] == nil {
-			continue
-		}
-		if g.spellings.at(s[i:]) != "" || g.spellings.begins(s[i:end]) {
+		if whole, common := g.spellings.match(s[i:]); whole > 0 || common >= end-i {
 			_, size := utf8.DecodeRuneInString(s[i:])
 			mark(i + size)
 		}
@@ -129,14 +140,14 @@ func (g *guard) split(prompt string) []Piece {
 	}
 	start := 0
 	for i := 0; i < len(prompt); {
-		special := g.spellings.at(prompt[i:])
-		if special == "" {
+		whole, _ := g.spellings.match(prompt[i:])
+		if whole == 0 {
 			i++
 			continue
 		}
 		text(prompt[start:i])
-		pieces = append(pieces, Piece{Text: special, Special: true})
-		i += len(special)
+		pieces = append(pieces, Piece{Text: prompt[i : i+whole], Special: true})
+		i += whole
 		start = i
 	}
 	text(prompt[start:])

@@ -19,9 +19,12 @@ var ErrNoTemplate = errors.New("the model has no chat template (metadata key tok
 
 // Options is what a template needs from its model.
 type Options struct {
-	Template string   // Jinja source; required
-	BOS, EOS string   // spellings of the tokens that begin and end a text; may be empty
-	Specials []string // spellings of all control tokens
+	Template string // Jinja source; required
+	BOS, EOS string // spellings of the tokens that begin and end a text; may be empty
+
+	// Specials are the spellings of all control tokens (GGUF token type 3). Tokens of type 4, such as <think>, are text, which
+	// templates look for in an assistant's turns and the tokenizer finds by itself.
+	Specials []string
 
 	// Now is the time for templates that tell the model the date; nil is time.Now.
 	Now func() time.Time

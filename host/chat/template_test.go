@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// specials are the control tokens of the models that the test templates imitate.
+// specials are the control tokens of the models that the test templates imitate, and odd ones: of wide characters, one that
+// another begins with, one of a single rune.
 var specials = []string{
 	"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
 	"<start_of_turn>", "<end_of_turn>", "<|system|>", "<|user|>", "<|assistant|>", "<|developer|>", "<|end|>",
+	"<｜User｜>", "[INST]", "[INST]x", "▁a▁", "!",
 }
 
 func open(t testing.TB, name string) *Template {
