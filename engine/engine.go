@@ -117,6 +117,9 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 		streams: make(map[*Stream][]*sequence),
 		scratch: sample.NewScratch(shape.Vocab),
 	}
+	if f := o.Listener.Start; f != nil {
+		f(Capacity{Context: context, Blocks: blocks, BlockSize: o.BlockSize})
+	}
 	go func() {
 		defer close(e.done)
 		l.run()

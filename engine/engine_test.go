@@ -114,12 +114,19 @@ func TestRefusals(t *testing.T) {
 func TestStampsAndDeviceTime(t *testing.T) {
 	var steps []Step
 	lives := map[string]Life{}
+	var capacities []Capacity
 	m := newToy()
 	e := newEngine(t, m, func(o *Options) {
 		o.MaxNumBatchedTokens = 3
+		o.MaxNumSeqs, o.MaxModelLen = 2, 40
+		o.Listener.Start = func(c Capacity) { capacities = append(capacities, c) }
 		o.Listener.Step = func(s Step) { steps = append(steps, s) }
 		o.Listener.Finish = func(r *Request, _ FinishReason, l *Life) { lives[r.ID] = *l }
 	})
+	// Two sequences of 40 positions take 3 blocks of 16 each.
+	if want := (Capacity{Context: 40, Blocks: 6, BlockSize: 16}); len(capacities) != 1 || capacities[0] != want {
+		t.Errorf("the listener was started with %+v, want once with %+v", capacities, want)
+	}
 	one, two := ask("abcdefgh"), ask("mm")
 	one.ID, two.ID = "one", "two"
 	one.Events = true
@@ -158,10 +165,18 @@ func TestStampsAndDeviceTime(t *testing.T) {
 		kinds = append(kinds, Tokens)
 	}
 	kinds = append(kinds, Finished)
+	var gaps time.Duration
 	for i, e := range a1.last.Events {
 		if i >= len(kinds) || e.Kind != kinds[i] {
 			t.Fatalf("event %d is %v, want the kinds %v: %+v", i, e.Kind, kinds, a1.last.Events)
 		}
+		if (e.Kind == Tokens) != (e.Gap > 0) {
+			t.Errorf("event %d of kind %v has a gap of %v", i, e.Kind, e.Gap)
+		}
+		gaps += e.Gap
+	}
+	if l := a1.last.Life; gaps != l.Last-l.First {
+		t.Errorf("gaps add up to %v, from the first to the last token it is %v", gaps, l.Last-l.First)
 	}
 }
 

@@ -64,6 +64,8 @@ type Event struct {
 	BatchTokens int
 	// StepTime is the step's length (FirstToken, Tokens).
 	StepTime time.Duration
+	// Gap is the time since the sequence's previous token (Tokens).
+	Gap time.Duration
 }
 
 // Step is what one step of the loop did.
@@ -80,10 +82,21 @@ type Step struct {
 	UsedBlocks, Blocks int
 }
 
+// Capacity is what an engine can hold; it does not change.
+type Capacity struct {
+	// Context is the longest sequence, prompt and output together, in tokens.
+	Context int
+	// Blocks of BlockSize positions each hold keys and values.
+	Blocks, BlockSize int
+}
+
 // Listener observes the engine. Its functions are called by the loop, in order
-// of time: they must not block, and must not keep the pointers they are given.
-// A nil function is not called.
+// of time: they must not block, and must not keep the pointers they are given;
+// a request's may be kept until the last of its choices has ended. A nil
+// function is not called.
 type Listener struct {
+	// Start is called once, by New, before all others.
+	Start func(c Capacity)
 	// Event is called for each event. life is the sequence's life so far.
 	Event func(r *Request, e Event, life *Life)
 	// Finish is called once for each sequence, after its last event.

@@ -205,12 +205,12 @@ func (l *loop) advance(plan []work, end, took time.Duration) (prompt int) {
 		if w.rows < pending {
 			continue
 		}
-		kind := Tokens
+		e := Event{Kind: Tokens, Time: end, Tokens: 1, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}
 		if q.life.First == 0 {
-			q.life.First, kind = end, FirstToken
+			q.life.First, e.Kind, e.Gap = end, FirstToken, 0
 		}
 		q.life.Last = end
-		q.event(&l.options.Listener, Event{Kind: kind, Time: end, Tokens: 1, BatchTokens: l.batch.Rows(), StepTime: took})
+		q.event(&l.options.Listener, e)
 		l.accept(q, next, end)
 		next++
 	}
