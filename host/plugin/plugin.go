@@ -36,11 +36,14 @@ func (p *Plugin) Name() string { return p.name }
 // Hash gives the SHA-256 of the module, in hex.
 func (p *Plugin) Hash() string { return p.hash }
 
-// Close ends the plugin: it waits for the calls under way, or for ctx, and
-// releases the instances. Calls made later fail.
+// Close ends the plugin: it waits for the calls under way and releases the
+// instances. Calls made later fail. If ctx ends first, what the calls still
+// use is left alone.
 func (p *Plugin) Close(ctx context.Context) error {
-	err := p.pool.close(ctx)
-	return errors.Join(err, p.runtime.Close(ctx))
+	if err := p.pool.close(ctx); err != nil {
+		return err
+	}
+	return p.runtime.Close(ctx)
 }
 
 // shape calls the shape hook and appends the members it gives to dst. On a

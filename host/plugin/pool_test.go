@@ -1,0 +1,217 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestPoolExhausted(t *testing.T) {
+	b := newBench(t)
+	p := b.mustLoad(t, goodGuest(`{"fields":{"x_test":1}}`))
+	var held []*instance
+	for range p.pool.size {
+		in, err := p.pool.take(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, in)
+	}
+	_, err := shape(t, p)
+	var failure *Failure
+	if !errors.As(err, &failure) || failure.Kind != FailurePoolExhausted || !errors.Is(err, errPoolExhausted) {
+		t.Errorf("all instances are taken: got %v, want pool_exhausted", err)
+	}
+	for _, in := range held {
+		p.pool.put(in)
+	}
+	if got, err := shape(t, p); got != `"x_test":1` || err != nil {
+		t.Errorf("instances are back: got %s, %v", got, err)
+	}
+}
+
+func TestPoolIsFilledLazily(t *testing.T) {
+	p := newBench(t).mustLoad(t, goodGuest(`{}`))
+	for range 3 * p.pool.size {
+		if _, err := shape(t, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := len(p.pool.idle); made != 1 {
+		t.Errorf("%d instances for calls one after the other, want 1", made)
+	}
+}
+
+func TestCloseWaitsForCalls(t *testing.T) {
+	p, err := newBench(t).Load(context.Background(), Spec{Name: "test", Wasm: goodGuest(`{}`).assemble()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := p.pool.take(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error)
+	go func() { closed <- p.Close(context.Background()) }()
+	<-p.pool.closed
+	select {
+	case err := <-closed:
+		t.Fatalf("closed with a call under way: %v", err)
+	default:
+	}
+	p.pool.put(in)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(context.Background()); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	if _, failure := p.shape(context.Background(), &Frame{}, nil); failure == nil || !errors.Is(failure, errPoolClosed) {
+		t.Errorf("a call after the end: got %v, want %v", failure, errPoolClosed)
+	}
+}
+
+func TestCloseGivesUpWithItsContext(t *testing.T) {
+	p, err := newBench(t).Load(context.Background(), Spec{Name: "test", Wasm: goodGuest(`{}`).assemble()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.pool.take(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := p.Close(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "calls are still running") {
+		t.Errorf("got %v, want the context's end", err)
+	}
+}
+
+// Many goroutines share one plugin whose guest traps in every third call of
+// an instance; each answer is whole or a trap, and no permit is lost.
+func TestConcurrentCalls(t *testing.T) {
+	load, store := []byte{0x28, 0x02, 0x00}, []byte{0x36, 0x02, 0x00}
+	const result = `{"fields":{"x_test":{"a":[1,2,3]}}}`
+	const want = `"x_test":{"a":[1,2,3]}`
+	g := goodGuest(result).with(exportShape, code(
+		opI32(0), opI32(0), load, opI32(1), []byte{0x6a}, store, // memory[0]++
+		opI32(0), load, opI32(3), []byte{0x46, 0x04, 0x40, 0x00, 0x0b}, // if memory[0] == 3, unreachable
+		opI64(int64(guestResultAt)<<32|int64(len(result)))))
+	for name, spec := range map[string]func(*Spec){
+		"guarded":  func(*Spec) {},
+		"built in": func(s *Spec) { s.Path, s.Wasm = "", g.assemble() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, err := NewHost(context.Background(), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = host.Close(context.Background()) })
+			p := (&bench{Host: host}).mustLoad(t, g, spec)
+			chain, err := NewChain(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const goroutines, callsEach = 8, 60
+			faults := make(chan error, goroutines*callsEach)
+			traps := make(chan struct{}, goroutines*callsEach)
+			var running sync.WaitGroup
+			for worker := range goroutines {
+				running.Go(func() {
+					frame := &Frame{PromptTokens: uint32(worker)}
+					var room []byte
+					for range callsEach {
+						members, err := chain.Shape(context.Background(), frame, room)
+						var failure *Failure
+						switch {
+						case err == nil && string(members) == want:
+						case errors.As(err, &failure) && failure.Kind == FailureTrap:
+							traps <- struct{}{}
+						case errors.As(err, &failure) && failure.Kind == FailurePoolExhausted:
+						default:
+							faults <- fmt.Errorf("got %s, %w; want %s or a trap", members, err, want)
+						}
+						room = members
+					}
+				})
+			}
+			running.Wait()
+			close(faults)
+			for err := range faults {
+				t.Error(err)
+			}
+			if len(traps) == 0 {
+				t.Error("no call trapped; the guest is wrong")
+			}
+			if free := len(p.pool.idle) + len(p.pool.slots); free != p.pool.size {
+				t.Errorf("%d of %d permits are free", free, p.pool.size)
+			}
+		})
+	}
+}
+
+// Several plugins load at once through one compilation cache on disk; see
+// Host.compiling.
+func TestConcurrentLoads(t *testing.T) {
+	dir := t.TempDir() + "/cache"
+	wasm := goodGuest(`{"fields":{"x_test":1}}`).assemble()
+	for round := range 3 { // compiled first, read from the cache afterwards
+		host, err := NewHost(context.Background(), Options{CacheDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		for range 6 {
+			running.Go(func() {
+				p, err := host.Load(context.Background(), Spec{Name: "test", Wasm: wasm, Grants: Grants{Fields: []string{"x_test"}}})
+				if err != nil {
+					t.Errorf("round %d: %v", round, err)
+					return
+				}
+				if members, failure := p.shape(context.Background(), &Frame{}, nil); failure != nil || string(members) != `"x_test":1` {
+					t.Errorf("round %d: got %s, %v", round, members, failure)
+				}
+				if err := p.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+		if err := host.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestShapeAllocatesNothing(t *testing.T) {
+	host, err := NewHost(context.Background(), Options{Observer: func(Call) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = host.Close(context.Background()) })
+	var plugins []*Plugin
+	for _, name := range []string{"x_a", "x_b"} {
+		p, err := host.Load(context.Background(), Spec{
+			Name: name, Wasm: goodGuest(`{"fields":{"` + name + `":{"n":1.5}}}`).assemble(), Grants: Grants{Fields: []string{name}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close(context.Background()) })
+		plugins = append(plugins, p)
+	}
+	chain, err := NewChain(plugins...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, frame, room := context.Background(), fullFrame(), make([]byte, 0, 512)
+	if n := testing.AllocsPerRun(500, func() {
+		if _, err := chain.Shape(ctx, frame, room); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a call of two plugins, want none", n)
+	}
+}
