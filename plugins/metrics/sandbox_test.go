@@ -122,6 +122,9 @@ func compare(t *testing.T, chain *plugin.Chain, note string, frame *plugin.Frame
 	if err != nil {
 		t.Fatalf("%s: %v", note, err)
 	}
+	if twin := native(frame); string(members) != twin {
+		t.Errorf("%s: the module gives %s, its source %s; run plugins/build.sh", note, members, twin)
+	}
 	var got struct{ Metrics map[string]*float64 }
 	if err := json.Unmarshal(plugin.Splice([]byte("{}"), members), &got); err != nil {
 		t.Fatalf("%s: %v in %s", note, err, members)
