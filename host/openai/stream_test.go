@@ -1,6 +1,9 @@
 package openai
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // The texts of tokens, as a model makes them.
 var tokens = []string{" the", " quick", "\n", " \"fox\"", " 漢", "s"}
@@ -54,4 +57,38 @@ func BenchmarkDecodeChat(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// FuzzStream wants whole events of one line of JSON each, whatever the model, the texts and the tokens are.
+func FuzzStream(f *testing.F) {
+	f.Add("tiny", "Hi\n\r\u2028\"\\", "\xf0\x9f", float32(-1))
+	f.Fuzz(func(t *testing.T, model, text, token string, logprob float32) {
+		o := opening(UsageGate{Final: true})
+		o.Model, o.ID, o.Fingerprint = model, token, text
+		logprobs := []TokenLogprob{{Text: token, Logprob: logprob, Top: []TopLogprob{{text, logprob}, {token, logprob}, {"", -logprob}}}}
+		usage := &Usage{Prompt: len(text), Completion: len(token)}
+		chunk := &Chunk{Text: text, Logprobs: logprobs, Usage: usage}
+		var stream []byte
+		for _, s := range []*Stream{NewChatStream(o), NewCompletionStream(o)} {
+			stream = s.AppendText(stream, chunk)
+			stream = s.AppendFinish(stream, chunk, FinishStop, text)
+			stream = s.AppendUsage(stream, usage, nil)
+		}
+		r := &Response{Request: &ResponsesRequest{Generation: Generation{Model: model, User: token}}, ID: token, ItemID: text, Status: ResponseInProgress}
+		s := NewResponseStream(r)
+		stream = s.AppendDelta(s.AppendItem(s.AppendStart(stream)), text, logprobs)
+		r.Status, r.Text, r.Logprobs, r.Usage = ResponseCompleted, text, logprobs, usage
+		stream = s.AppendEnd(stream)
+		stream = AppendErrorEvent(stream, ServerError(text))
+
+		all := events(stream)
+		if len(all) != 6+9+1 || strings.Count(string(stream), "\n\n") != len(all) {
+			t.Fatalf("%d events, want 16: %q", len(all), stream)
+		}
+		for _, event := range all {
+			if !event.IsValid() {
+				t.Errorf("not JSON, or with a key twice: %q", event)
+			}
+		}
+	})
 }
