@@ -68,6 +68,21 @@ func TinyLlama() ([]gguf.KeyValue, []gguf.Tensor) {
 	return metadata, tensors
 }
 
+// TinyFile is TinyLlama as a file.
+func TinyFile(t *testing.T) *gguf.File {
+	t.Helper()
+	var buffer bytes.Buffer
+	metadata, tensors := TinyLlama()
+	if err := gguf.Write(&buffer, metadata, tensors); err != nil {
+		t.Fatal(err)
+	}
+	file, err := gguf.Parse(buffer.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // trial runs TinyLlama step by step and keeps the logits of every position.
 type trial struct {
 	t      *testing.T
@@ -84,16 +99,7 @@ const trialBlockSize = 16
 // random tokens for the same lengths.
 func newTrial(t *testing.T, b backend.Backend, lengths ...int) *trial {
 	t.Helper()
-	var buffer bytes.Buffer
-	metadata, tensors := TinyLlama()
-	if err := gguf.Write(&buffer, metadata, tensors); err != nil {
-		t.Fatal(err)
-	}
-	file, err := gguf.Parse(buffer.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Load(file, b)
+	m, err := model.Load(TinyFile(t), b)
 	if err != nil {
 		t.Fatal(err)
 	}

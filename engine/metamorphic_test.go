@@ -1,0 +1,173 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/wasmeter/wasmeter/engine"
+	"github.com/wasmeter/wasmeter/engine/backend/backendtest"
+	"github.com/wasmeter/wasmeter/engine/backend/cpu"
+	"github.com/wasmeter/wasmeter/engine/gguf"
+	"github.com/wasmeter/wasmeter/engine/model"
+	"github.com/wasmeter/wasmeter/engine/sample"
+	"github.com/wasmeter/wasmeter/engine/tokenizer"
+)
+
+// subject is a model to run requests on, opened anew for each engine.
+type subject struct {
+	file      *gguf.File
+	tokenizer *tokenizer.Tokenizer
+	prompt    func(rnd *rand.Rand, n int) []int32
+}
+
+func tinySubject(t *testing.T) subject {
+	names := make([]string, 101) // the tiny model's vocabulary
+	for i := range names {
+		names[i] = fmt.Sprintf("t%d", i)
+	}
+	tok, err := tokenizer.New(tokenizer.Vocab{Model: "gpt2", Pre: "gpt2", Tokens: names, Types: slices.Repeat([]tokenizer.TokenType{tokenizer.Normal}, len(names)), BOS: tokenizer.None, EOS: tokenizer.None})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subject{file: backendtest.TinyFile(t), tokenizer: tok, prompt: randomPrompt(len(names))}
+}
+
+func smolSubject(t *testing.T) subject {
+	path := filepath.Join("..", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("needs the model file: run `make model` (%v)", err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	tok, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subject{file: f, tokenizer: tok, prompt: randomPrompt(tok.Size())}
+}
+
+func randomPrompt(vocab int) func(*rand.Rand, int) []int32 {
+	return func(rnd *rand.Rand, n int) []int32 {
+		ids := make([]int32, n)
+		for i := range ids {
+			ids[i] = rnd.Int32N(int32(vocab))
+		}
+		return ids
+	}
+}
+
+func (s subject) engine(t *testing.T, change func(*engine.Options)) *engine.Engine {
+	t.Helper()
+	o := engine.Default()
+	o.KVCacheMemory = 64 << 20
+	change(&o)
+	b, err := cpu.New(cpu.Options{MaxRows: o.MaxNumBatchedTokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Load(s.file, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(m, s.tokenizer, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// outcome is all that a request's numbers say: tokens, and the log
+// probabilities of each and of the most likely others, to the bit.
+type outcome struct {
+	tokens      []sample.Token
+	preemptions int
+}
+
+func run(t *testing.T, e *engine.Engine, requests []*engine.Request) []outcome {
+	t.Helper()
+	streams := make([]*engine.Stream, len(requests))
+	for i, r := range requests {
+		var err error
+		if streams[i], err = e.Submit(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := make([]outcome, len(requests))
+	for i, s := range streams {
+		var d engine.Delivery
+		for s.Receive(&d, nil) == nil {
+			for _, o := range d.Outputs {
+				out[i].tokens = append(out[i].tokens, o.Tokens...)
+				if o.Finish != engine.None {
+					out[i].preemptions = o.Life.Preemptions
+				}
+				if o.Finish == engine.Failed {
+					t.Fatalf("request %d: %v", i, o.Err)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// TestSharingChangesNothing: a request draws the same tokens, with bitwise the
+// same probabilities, alone, in a batch of sixteen, with its prompt cut into
+// chunks, and preempted and resumed.
+func TestSharingChangesNothing(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) subject{"tiny": tinySubject, "SmolLM2": smolSubject} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			rnd := rand.New(rand.NewPCG(7, 7))
+			requests := make([]*engine.Request, 16)
+			for i := range requests {
+				p := sample.Defaults()
+				p.Temperature, p.TopP, p.Seed, p.Logprobs = 0.9, 0.95, uint64(i), 2
+				p.RepetitionPenalty = 1.1
+				requests[i] = &engine.Request{Prompts: [][]int32{s.prompt(rnd, 5+3*i)}, N: 1, Sampling: p, MaxTokens: 24, IgnoreEOS: true}
+			}
+			alone := s.engine(t, func(o *engine.Options) { o.MaxNumSeqs = 1 })
+			want := run(t, alone, requests)
+			for _, c := range []struct {
+				name   string
+				change func(*engine.Options)
+				want   bool // preemptions
+			}{
+				{name: "batched", change: func(o *engine.Options) { o.MaxNumSeqs = 16 }},
+				{name: "chunked", change: func(o *engine.Options) { o.MaxNumBatchedTokens = 7 }},
+				{name: "preempted", change: func(o *engine.Options) {
+					o.MaxNumSeqs, o.BlockSize = 16, 8
+					// Room for about a quarter of what all need at their longest.
+					o.KVCacheMemory = alone.Shape().KVBytes * 8 * 35
+				}, want: true},
+			} {
+				t.Run(c.name, func(t *testing.T) {
+					e := s.engine(t, c.change)
+					preemptions := 0
+					for i, got := range run(t, e, requests) {
+						preemptions += got.preemptions
+						if len(got.tokens) != len(want[i].tokens) {
+							t.Fatalf("request %d: %d tokens, alone %d", i, len(got.tokens), len(want[i].tokens))
+						}
+						for j, g := range got.tokens {
+							w := want[i].tokens[j]
+							if g.ID != w.ID || g.Logprob != w.Logprob || !slices.Equal(g.Top, w.Top) {
+								t.Fatalf("request %d, token %d: %+v, alone %+v", i, j, g, w)
+							}
+						}
+					}
+					if (preemptions > 0) != c.want {
+						t.Errorf("%d preemptions, want some: %v", preemptions, c.want)
+					}
+				})
+			}
+		})
+	}
+}
