@@ -30,8 +30,8 @@ func (b *Backend) KVBytes(s backend.KVShape) int64 {
 	return 2 * 2 * int64(s.Layers) * int64(s.Blocks) * int64(s.BlockSize) * int64(s.Heads) * int64(s.HeadDim)
 }
 
-// NewKV implements backend.Backend. The operating system gives the memory as it
-// is first written.
+// NewKV implements backend.Backend. The cache takes memory as it is written, in
+// small pages: a huge page would hold a head's share of a thousand blocks.
 func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 	if s.HeadDim%8 != 0 {
 		return nil, fmt.Errorf("cpu backend: heads of %d values are not supported, want a multiple of 8", s.HeadDim)
@@ -41,7 +41,7 @@ func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 	}
 	c := &cache{shape: s}
 	for _, half := range []*[]uint16{&c.keys, &c.values} {
-		region, err := b.memory.allocate(int(b.KVBytes(s) / 2))
+		region, err := b.memory.sparse(int(b.KVBytes(s) / 2))
 		if err != nil {
 			return nil, fmt.Errorf("cpu backend: allocate %d bytes for keys and values: %w", b.KVBytes(s), err)
 		}

@@ -81,7 +81,7 @@ func (b *Backend) pack(w *weight) error {
 		return nil
 	}
 	var err error
-	if w.packed, err = b.memory.allocate(w.groups() * w.groupBytes); err != nil {
+	if w.packed, err = b.memory.dense(w.groups() * w.groupBytes); err != nil {
 		return fmt.Errorf("allocate %d bytes: %w", w.groups()*w.groupBytes, err)
 	}
 	b.workers.run(&t, (w.groups()+packGroups-1)/packGroups)
