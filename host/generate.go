@@ -12,6 +12,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/engine/sample"
+	"github.com/wasmeter/wasmeter/host/keys"
 	"github.com/wasmeter/wasmeter/host/openai"
 )
 
@@ -26,6 +27,7 @@ type run struct {
 
 	// requestID is the x-request-id, clientRequestID the client's own or empty.
 	requestID, clientRequestID string
+	owner                      keys.Owner
 	// arrived is the wall clock at arrival, for what is told to people and
 	// ledgers; intervals come from the engine's clock.
 	arrived time.Time
@@ -81,6 +83,7 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 		request:    request,
 		requestID:  string(c.Response().Header.Peek(fiber.HeaderXRequestID)),
 		arrived:    time.Now(),
+		owner:      ownerOf(c),
 		choices:    make([]choice, len(prompts)*request.N),
 	}
 	if c.Get(fiber.HeaderXRequestID) == r.requestID {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host/chat"
+	"github.com/wasmeter/wasmeter/host/keys"
 	"github.com/wasmeter/wasmeter/host/openai"
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
@@ -30,6 +31,8 @@ type Parts struct {
 	NoTemplate error
 	// Plugins shape responses; nil for none.
 	Plugins *plugin.Chain
+	// Keys says who may ask; nil or empty for everyone.
+	Keys *keys.Ring
 	// Models are the names under which the model is served, the first one is
 	// used in responses to requests that name it.
 	Models []string
@@ -105,12 +108,15 @@ func New(o Options, p Parts) (*Server, error) {
 func (s *Server) routes() {
 	s.app.Use(recover.New(recover.Config{EnableStackTrace: true, StackTraceHandler: s.logPanic}))
 	s.app.Use(s.identify)
+	// What tells whether the server lives needs no key.
 	s.app.Get("/health", s.ready)
 	s.app.Get("/health/live", s.live)
 	s.app.Get("/health/ready", s.ready)
 	s.app.Get("/ping", s.live)
 	s.app.Post("/ping", s.live)
 	s.app.Get("/version", s.version)
+
+	s.app.Use(s.authenticate)
 	s.app.Get("/v1/models", s.listModels)
 	s.app.Get("/v1/models/*", s.showModel)
 	s.app.Post("/v1/chat/completions", s.plainJSON, s.accepting, s.chatCompletions)

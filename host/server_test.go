@@ -18,6 +18,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/backend/sim"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 	"github.com/wasmeter/wasmeter/host/chat"
+	"github.com/wasmeter/wasmeter/host/keys"
 	"github.com/wasmeter/wasmeter/host/openai"
 	"github.com/wasmeter/wasmeter/host/plugin"
 	"github.com/wasmeter/wasmeter/plugins"
@@ -45,8 +46,7 @@ type setup struct {
 	options Options
 	engine  engine.Options
 	sim     sim.Options
-	wasm    []byte
-	policy  plugin.Policy
+	keys    *keys.Ring
 }
 
 // metricsPlugin compiles the default plugin once for all tests.
@@ -89,7 +89,7 @@ func serve(t *testing.T, change func(*setup)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(u.options, Parts{Engine: e, Template: tmpl, Plugins: chain, Models: []string{"sim"}, Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(u.options, Parts{Engine: e, Template: tmpl, Plugins: chain, Keys: u.keys, Models: []string{"sim"}, Version: "test", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,6 +456,27 @@ func TestSmallEndpoints(t *testing.T) {
 	}
 	if v := decode(t, f.do("GET", "/v1/models/sim", "").body); v["id"] != "sim" || v["object"] != "model" {
 		t.Errorf("model %v", v)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	ring := &keys.Ring{}
+	if err := ring.Add("secret", keys.Owner{Name: "alice", Tenant: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	f := serve(t, func(u *setup) { u.keys = ring })
+	for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "secret"}, {"Authorization", "Basic secret"}, {"Authorization", "Bearer "}} {
+		for _, path := range []string{"/v1/models", "/v1/nothing"} {
+			if r := f.do("GET", path, "", header...); r.status != 401 || at(decode(t, r.body), "error", "code") != "invalid_api_key" || r.header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%v on %s: %d %s", header, path, r.status, r.body)
+			}
+		}
+	}
+	if r := f.do("GET", "/v1/models", "", "Authorization", "bearer secret"); r.status != 200 {
+		t.Errorf("the right key: %d %s", r.status, r.body)
+	}
+	if r := f.do("GET", "/health", ""); r.status != 200 {
+		t.Errorf("health without a key: %d", r.status)
 	}
 }
 

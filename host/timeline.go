@@ -43,6 +43,8 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 		RequestID:          r.requestID,
 		ClientRequestID:    r.clientRequestID,
 		Model:              g.Model,
+		Tenant:             r.owner.Tenant,
+		KeyName:            r.owner.Name,
 		ServiceTier:        g.ServiceTier,
 		Metadata:           string(g.Metadata),
 	}
