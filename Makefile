@@ -1,0 +1,87 @@
+# Tools that are fetched at these versions. Go itself is named in go.mod.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+PYTHON  ?= python3
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+MODEL   := models/SmolLM2-135M-Instruct.Q4_1.gguf
+BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)"
+
+# Packages in which goroutines share something.
+CONCURRENT := ./engine ./engine/backend/... ./host ./host/plugin ./cmd/...
+
+.PHONY: help run test model build plugins check bench race clean fmt vet cross staticcheck generated tidy forbidden
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: model build ## fetch the model, build, and serve it on 127.0.0.1:8000
+	@bin/wasmeter serve $(MODEL) --enable-per-request-metrics
+
+model: ## fetch the model into models/ (93 MB, once)
+	@$(PYTHON) models/fetch.py
+
+build: ## build bin/wasmeter
+	@mkdir -p bin
+	@$(BUILD) -o bin/wasmeter ./cmd/wasmeter
+	@echo "build: bin/wasmeter $(VERSION)"
+
+test: ## run all tests
+	@$(PYTHON) models/fetch.py || echo "test: going on without the model; the tests that need it say so"
+	go vet ./...
+	go test ./...
+
+race: ## run the concurrent packages under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -short -count=1 $(CONCURRENT)
+
+bench: model ## measure tokens per second, kernels and plugins
+	go test -run '^$$' -bench . -benchtime 1s ./engine/... ./kernels/... ./host/...
+
+plugins: ## build plugins/*/*.wasm from their sources
+	@plugins/build.sh
+
+fmt: ## format the sources
+	@gofmt -l -w $$(git ls-files '*.go')
+
+vet: ## vet for amd64, arm64 and without assembly
+	GOARCH=amd64 go vet ./...
+	GOARCH=arm64 go vet ./...
+	go vet -tags noasm ./...
+
+cross: ## compile for the other platforms
+	@for target in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do \
+		echo "cross: $$target"; \
+		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/wasmeter || exit 1; \
+	done
+
+check: ## format, vet, lint, generated files, and a tree that this leaves as it was
+	@before=$$(git status --porcelain); \
+	unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "check: run make fmt for" $$unformatted; exit 1; fi; \
+	$(MAKE) --no-print-directory vet staticcheck generated tidy forbidden cross || exit 1; \
+	after=$$(git status --porcelain); \
+	if [ "$$before" != "$$after" ]; then echo "check: the tree has changed:"; git status --short; exit 1; fi; \
+	echo "check: good"
+
+# A machine without the module proxy has no staticcheck: that is said, and no fault.
+staticcheck:
+	@mkdir -p bin
+	@if GOBIN=$(CURDIR)/bin go install $(STATICCHECK); then bin/staticcheck ./...; \
+	else echo "check: staticcheck cannot be fetched; left out"; fi
+
+# Assembly and guests are committed. Both are made again and compared.
+generated:
+	go test -count=1 -run '^TestGenerated$$' ./kernels/cpu
+	@plugins/build.sh --check
+
+tidy:
+	go mod verify
+	go mod tidy -diff
+
+# No build output, model or large file is committed.
+forbidden:
+	@found=$$(git ls-files | grep -E '\.(gguf|safetensors|test|prof|exe|so|o|pyc)$$|^bin/|(^|/)\.env$$' | grep -v /testdata/); \
+	if [ -n "$$found" ]; then echo "check: not to be committed:" $$found; exit 1; fi
+	@git ls-files -z | xargs -0 du -k | awk '$$1 > 4096 { print "check: larger than 4 MiB: " $$2; bad = 1 } END { exit bad }'
+
+clean: ## remove what was built; the model stays
+	@rm -rf bin
