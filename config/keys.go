@@ -41,14 +41,6 @@ func (k *key) available() error {
 	return fmt.Errorf("%s: %s is not available yet; use %s", k.name, shown, strings.Join(k.only, " or "))
 }
 
-// section is the part of the name before the last dot.
-func (k *key) section() string {
-	if i := strings.LastIndexByte(k.name, '.'); i >= 0 {
-		return k.name[:i]
-	}
-	return ""
-}
-
 // keys lists every key but plugins, which is a list of mappings, in the order
 // in which they are shown.
 func (c *Config) keys() []key {
