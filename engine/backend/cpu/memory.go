@@ -9,43 +9,23 @@ import (
 // memory is the large allocations of a backend: weights and caches. They come
 // from the operating system, so that they do not count in the garbage
 // collector's goal, which would let the heap grow by as much again. All are
-// zeroed, begin at a multiple of 64 bytes and live until release.
+// zeroed, begin at a page and live until release.
 type memory struct {
 	regions [][]byte
-	rest    []byte // of the last dense region
 }
-
-// denseRegion is the size of the regions that dense cuts its results from. One
-// matrix alone is often smaller than a huge page.
-const denseRegion = 32 << 20
 
 // dense returns n bytes for what is written whole, on huge pages where the
 // system has them.
-func (m *memory) dense(n int) ([]byte, error) {
-	const alignment = 64
-	size := (n + alignment - 1) &^ (alignment - 1)
-	if size > len(m.rest) {
-		region, err := m.region(max(size, denseRegion), true)
-		if err != nil {
-			return nil, err
-		}
-		m.rest = region
-	}
-	result := m.rest[:n:n]
-	m.rest = m.rest[size:]
-	return result, nil
-}
+func (m *memory) dense(n int) ([]byte, error) { return m.allocate(n, true) }
 
 // sparse returns n bytes that take memory as they are written, page by small
 // page.
-func (m *memory) sparse(n int) ([]byte, error) {
+func (m *memory) sparse(n int) ([]byte, error) { return m.allocate(n, false) }
+
+func (m *memory) allocate(n int, huge bool) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	return m.region(n, false)
-}
-
-func (m *memory) region(n int, huge bool) ([]byte, error) {
 	region, err := mapMemory(n, huge)
 	if err != nil {
 		return nil, err
@@ -60,7 +40,7 @@ func (m *memory) release() error {
 	for _, region := range m.regions {
 		faults = append(faults, unmapMemory(region))
 	}
-	m.regions, m.rest = nil, nil
+	m.regions = nil
 	return errors.Join(faults...)
 }
 
