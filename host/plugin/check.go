@@ -7,19 +7,24 @@ import (
 	"strings"
 )
 
-// wasiRules are the calls of WASI preview 1 that a Go guest imports. They
-// touch no file and no socket; see wasi.go.
+// wasiRules are the calls of WASI preview 1 that Go's runtime and its package
+// syscall import. There is no file and no socket behind them; see wasi.go.
 var wasiRules = map[string]signature{
-	"args_get":          {"ii", "i"},
-	"args_sizes_get":    {"ii", "i"},
-	"clock_time_get":    {"iIi", "i"},
-	"environ_get":       {"ii", "i"},
-	"environ_sizes_get": {"ii", "i"},
-	"fd_write":          {"iiii", "i"},
-	"poll_oneoff":       {"iiii", "i"},
-	"proc_exit":         {"i", ""},
-	"random_get":        {"ii", "i"},
-	"sched_yield":       {"", "i"},
+	"args_get":            {"ii", "i"},
+	"args_sizes_get":      {"ii", "i"},
+	"clock_time_get":      {"iIi", "i"},
+	"environ_get":         {"ii", "i"},
+	"environ_sizes_get":   {"ii", "i"},
+	"fd_close":            {"i", "i"},
+	"fd_fdstat_get":       {"ii", "i"},
+	"fd_fdstat_set_flags": {"ii", "i"},
+	"fd_prestat_dir_name": {"iii", "i"},
+	"fd_prestat_get":      {"ii", "i"},
+	"fd_write":            {"iiii", "i"},
+	"poll_oneoff":         {"iiii", "i"},
+	"proc_exit":           {"i", ""},
+	"random_get":          {"ii", "i"},
+	"sched_yield":         {"", "i"},
 }
 
 // checkModule reads a module's interface and holds it against the ABI, the
@@ -100,7 +105,7 @@ func (i moduleImport) check() error {
 	case wasiModule:
 		var known bool
 		if want, known = wasiRules[i.name]; !known {
-			return fmt.Errorf("imports %s.%s; plugins have no files and no sockets, only the ten calls that Go's runtime needs", i.module, i.name)
+			return fmt.Errorf("imports %s.%s; plugins have no files and no sockets; ABI.md has the calls that there are", i.module, i.name)
 		}
 	default:
 		return fmt.Errorf("imports %q.%q; a plugin may import from %s and %s only", i.module, i.name, importModule, wasiModule)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 )
 
@@ -19,6 +20,7 @@ type instance struct {
 	plugin *Plugin
 	module api.Module
 	memory api.Memory
+	linear *guestMemory // the same
 	mask   mask
 
 	bufferFunction api.Function
@@ -58,7 +60,8 @@ func (c *callContext) Value(key any) any {
 func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 	// A client that goes away must not cost the pool an instance.
 	ctx = context.WithoutCancel(ctx)
-	module, err := p.runtime.InstantiateModule(ctx, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	linear := &guestMemory{limit: p.memoryLimit}
+	module, err := p.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, linear), p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
 		return nil, fmt.Errorf("instantiate: %w", err)
 	}
@@ -66,6 +69,7 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 		plugin:         p,
 		module:         module,
 		memory:         module.Memory(),
+		linear:         linear,
 		bufferFunction: module.ExportedFunction(exportBuffer),
 		shapeFunction:  module.ExportedFunction(exportShape),
 	}
@@ -121,6 +125,7 @@ func (in *instance) shape(ctx context.Context, frame *Frame, dst []byte) ([]byte
 	ctx, cancel := in.begin(ctx, in.plugin.host.callGuard)
 	defer cancel()
 	in.random.Seed(frame.ArrivalUnixNS, frame.RecordSeq)
+	in.linear.refused = false
 
 	parts := in.mask & (maskEvents | maskChoices)
 	size := frame.layout(parts).size
@@ -217,6 +222,9 @@ func (e *guestError) Unwrap() error { return e.cause }
 func (in *instance) classify(ctx context.Context, hook Hook, err error) *Failure {
 	in.flushSaid(ctx)
 	kind := FailureTrap
+	if in.linear.refused {
+		kind = FailureMemory
+	}
 	if errors.Is(err, errRefused) {
 		in.spoiled = true
 		kind = FailureMemory

@@ -45,22 +45,23 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 	if len(config) == 0 {
 		config = []byte("{}")
 	}
+	guarded := spec.Path != ""
 	p := &Plugin{
-		name:     spec.Name,
-		hash:     hash,
-		host:     h,
-		logger:   h.logger.With("plugin", spec.Name),
-		spoken:   newLineLimiter(),
-		failed:   newLineLimiter(),
-		config:   config,
-		policy:   spec.OnError,
-		override: spec.Override,
-		guarded:  spec.Path != "",
-		rules:    resultRules{fields: spec.Grants.Fields, reserved: h.reserved},
+		name:        spec.Name,
+		hash:        hash,
+		host:        h,
+		logger:      h.logger.With("plugin", spec.Name),
+		spoken:      newLineLimiter(),
+		failed:      newLineLimiter(),
+		config:      config,
+		memoryLimit: uint64(spec.memoryLimit()),
+		policy:      spec.OnError,
+		override:    spec.Override,
+		guarded:     guarded,
+		rules:       resultRules{fields: spec.Grants.Fields, reserved: h.reserved},
 		runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 			WithCompilationCache(h.cache).
-			WithMemoryLimitPages(uint32(spec.memoryLimit()/wasmPage)).
-			WithCloseOnContextDone(spec.Path != "")),
+			WithCloseOnContextDone(guarded)),
 	}
 	if err := p.start(ctx, wasm); err != nil {
 		closeErr := p.runtime.Close(ctx)

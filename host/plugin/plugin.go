@@ -12,18 +12,19 @@ import (
 
 // Plugin is a loaded module and its instances. It is safe for concurrent use.
 type Plugin struct {
-	name     string
-	hash     string // SHA-256 of the module's bytes, hex
-	host     *Host
-	logger   *slog.Logger
-	spoken   *lineLimiter // guards the log against a talkative guest
-	failed   *lineLimiter // guards it against a guest that fails on every call
-	config   []byte
-	policy   Policy
-	override bool
-	guarded  bool
-	rules    resultRules
-	mask     mask
+	name        string
+	hash        string // SHA-256 of the module's bytes, hex
+	host        *Host
+	logger      *slog.Logger
+	spoken      *lineLimiter // guards the log against a talkative guest
+	failed      *lineLimiter // guards it against a guest that fails on every call
+	config      []byte
+	memoryLimit uint64 // bytes of one instance
+	policy      Policy
+	override    bool
+	guarded     bool // the wall clock stops its calls
+	rules       resultRules
+	mask        mask
 
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule

@@ -149,13 +149,25 @@ func TestTrapDiscardsInstance(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	// The guest grows its memory by 64 pages and traps if it got them not.
-	g := goodGuest("").with(exportShape, code(
-		opI32(64), opGrow(), opI32(-1), []byte{0x46, 0x04, 0x40, 0x00, 0x0b}, opI64(0)))
-	for limit, fails := range map[int64]bool{66 * wasmPage: false, 65 * wasmPage: true} {
-		p := newBench(t).mustLoad(t, g, func(s *Spec) { s.MemoryLimit = limit })
-		if _, err := shape(t, p); (err != nil) != fails {
-			t.Errorf("limit of %d pages: got %v, want failure %v", limit/wasmPage, err, fails)
+	grow := code(opI32(64), opGrow())
+	check := code(opI32(-1), []byte{0x46, 0x04, 0x40, 0x00, 0x0b}) // if it is -1, unreachable
+	for _, c := range []struct {
+		name  string
+		limit int64
+		body  []byte
+		kind  FailureKind
+	}{
+		{"enough", 66 * wasmPage, code(grow, check, opI64(0)), ""},
+		{"one page short", 65 * wasmPage, code(grow, check, opI64(0)), FailureMemory},
+		{"short, and the guest goes on", 65 * wasmPage, code(grow, opDrop, opI64(0)), ""},
+		{"enough, and a trap", 66 * wasmPage, code(grow, opDrop, opUnreachable), FailureTrap},
+		{"more than wasm32 has", 66 * wasmPage, code(opI32(-1), opGrow(), check, opI64(0)), FailureTrap},
+	} {
+		p := newBench(t).mustLoad(t, goodGuest("").with(exportShape, c.body), func(s *Spec) { s.MemoryLimit = c.limit })
+		_, err := shape(t, p)
+		var failure *Failure
+		if errors.As(err, &failure); (failure != nil) != (c.kind != "") || failure != nil && failure.Kind != c.kind {
+			t.Errorf("%s: got %v, want kind %q", c.name, err, c.kind)
 		}
 	}
 }

@@ -31,7 +31,9 @@ const (
 type hostFunction func(ctx context.Context, in *instance, stack []uint64)
 
 // wasiFunctions are the ten calls of WASI preview 1 that Go's runtime
-// imports, with neither files nor sockets behind them.
+// imports, with neither files nor sockets behind them, and the five more that
+// its package syscall imports: without those no guest could use the packages
+// time, fmt or encoding/json.
 var wasiFunctions = map[string]hostFunction{
 	"args_get":          wasiNothing,
 	"args_sizes_get":    wasiNoSizes,
@@ -43,6 +45,12 @@ var wasiFunctions = map[string]hostFunction{
 	"poll_oneoff":       wasiPoll,
 	"proc_exit":         wasiExit,
 	"random_get":        wasiRandom,
+
+	"fd_close":            wasiNoFile,
+	"fd_fdstat_get":       wasiNoFile,
+	"fd_fdstat_set_flags": wasiNoFile,
+	"fd_prestat_get":      wasiNoFile,
+	"fd_prestat_dir_name": wasiNoFile,
 }
 
 // abiFunctions are the functions of module wasmeter_v1 that need no grant.
@@ -86,6 +94,9 @@ func wasiNothing(_ context.Context, _ *instance, stack []uint64) {
 	// sched_yield has no argument and all three have a result.
 	stack[0] = errnoSuccess
 }
+
+// wasiNoFile answers what asks about a file: there is no such file.
+func wasiNoFile(_ context.Context, _ *instance, stack []uint64) { stack[0] = errnoBadFile }
 
 // wasiNoSizes answers args_sizes_get and environ_sizes_get: none, 0 bytes.
 func wasiNoSizes(_ context.Context, in *instance, stack []uint64) {
