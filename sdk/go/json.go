@@ -1,10 +1,13 @@
 package wasmeter
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // JSON writes members of a JSON object. Every method returns its receiver,
@@ -143,33 +146,53 @@ func (w *JSON) closeAll() {
 // appendMicro appends whole + micro/1e6 with at least one place and no
 // trailing zeros behind it.
 func appendMicro(dst []byte, whole uint64, micro uint32) []byte {
-	var places [7]byte
-	places[0] = '.'
-	last := 1
-	for i := 6; i > 0; i-- {
-		digit := micro % 10
-		micro /= 10
-		places[i] = byte('0' + digit)
-		if digit != 0 && last == 1 {
-			last = i
-		}
+	dst = strconv.AppendUint(dst, whole, 10)
+	dst = append(dst, '.',
+		byte('0'+micro/100_000), byte('0'+micro/10_000%10), byte('0'+micro/1_000%10),
+		byte('0'+micro/100%10), byte('0'+micro/10%10), byte('0'+micro%10))
+	for dst[len(dst)-1] == '0' && dst[len(dst)-2] != '.' {
+		dst = dst[:len(dst)-1]
 	}
-	return append(strconv.AppendUint(dst, whole, 10), places[:last+1]...)
+	return dst
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string.
+// appendString appends s as a JSON string. Keys and values are nearly always
+// plain, and a guest's loop over bytes is slow, so plain text is checked and
+// copied eight bytes at a time.
 func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	start := len(dst)
-	dst = append(dst, s...)
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			return appendEscaped(dst[:start+i], s[i:])
+	const quotes = 2
+	dst = append(slices.Grow(dst, len(s)+quotes), '"')
+	text := unsafe.Slice(unsafe.StringData(s), len(s)) // read only
+	room := dst[len(dst):cap(dst)]
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		word := binary.LittleEndian.Uint64(text[i:])
+		if !isPlain(word) {
+			return appendEscaped(dst[:len(dst)+i], s[i:])
 		}
+		binary.LittleEndian.PutUint64(room[i:], word)
 	}
-	return append(dst, '"')
+	for ; i < len(text); i++ {
+		c := text[i]
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return appendEscaped(dst[:len(dst)+i], s[i:])
+		}
+		room[i] = c
+	}
+	return append(dst[:len(dst)+i], '"')
+}
+
+// isPlain reports whether eight bytes are printable ASCII without quote and
+// backslash. In each term the top bit of a byte is set if the byte is, in
+// turn, below a space, a quote, a backslash or not ASCII; a borrow from such
+// a byte may set a bit beside it, so the answer is never wrongly true.
+func isPlain(word uint64) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote := word ^ ones*'"'
+	backslash := word ^ ones*'\\'
+	return ((word-ones*' ')|(quote-ones)|(backslash-ones)|word)&tops == 0
 }
 
 // appendEscaped appends the rest of a string in which something has to be
