@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -45,15 +44,7 @@ func (f *tinyFile) remove(name string) {
 // load makes the changed model on the reference backend.
 func (f *tinyFile) load(t *testing.T) (model.Model, error) {
 	t.Helper()
-	var buffer bytes.Buffer
-	if err := gguf.Write(&buffer, f.metadata, f.tensors); err != nil {
-		t.Fatal(err)
-	}
-	file, err := gguf.Parse(buffer.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return model.Load(file, backendtest.NewReference(8))
+	return model.Load(backendtest.File(t, f.metadata, f.tensors), backendtest.NewReference(8))
 }
 
 func newTinyFile() *tinyFile {

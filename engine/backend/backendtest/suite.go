@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/gguf"
+	"github.com/wasmeter/wasmeter/engine/model"
 )
 
 // Tolerance says how far a backend's results may be from the reference's: each
@@ -41,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Backend, tolerance Tolera
 		})
 	}
 	t.Run("not finite", func(t *testing.T) { testNotFinite(t, open(t)) })
+	t.Run("damaged model", func(t *testing.T) { testDamagedModel(t, open) })
 	t.Run("model", func(t *testing.T) { testModel(t, open, tolerance.Model) })
 	t.Run("alone or batched", func(t *testing.T) { testAloneOrBatched(t, open) })
 	t.Run("whole or chunked", func(t *testing.T) { testWholeOrChunked(t, open) })
@@ -281,6 +283,34 @@ func testNotFinite(t *testing.T, b backend.Backend) {
 		b.Logits(head, x)
 		if err := b.Sync(); errors.Is(err, backend.ErrNotFinite) != c.bad || (err != nil) != c.bad {
 			t.Errorf("%s: error %v, want one that is ErrNotFinite: %t", c.name, err, c.bad)
+		}
+	}
+}
+
+// testDamagedModel checks that a NaN in the middle of a model is found at its
+// end: no operation on the way may lose it.
+func testDamagedModel(t *testing.T, open func(t *testing.T) backend.Backend) {
+	for _, name := range []string{"blk.0.attn_norm.weight", "blk.1.attn_v.weight", "blk.1.ffn_norm.weight", "output_norm.weight"} {
+		metadata, tensors := TinyLlama()
+		for _, tensor := range tensors {
+			if tensor.Name == name {
+				binary.LittleEndian.PutUint32(tensor.Data[4*7:], math.Float32bits(float32(math.NaN())))
+			}
+		}
+		m, err := model.Load(File(t, metadata, tensors), open(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Reserve(1, 16); err != nil {
+			t.Fatal(err)
+		}
+		batch := &backend.Batch{Sample: []int32{2}}
+		Append(batch, []int32{1, 2, 3}, 0, []int32{0}, 16)
+		if _, err := m.Forward(batch); !errors.Is(err, backend.ErrNotFinite) {
+			t.Errorf("a NaN in %s: error %v, want ErrNotFinite", name, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

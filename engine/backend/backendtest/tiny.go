@@ -71,8 +71,14 @@ func TinyLlama() ([]gguf.KeyValue, []gguf.Tensor) {
 // TinyFile is TinyLlama as a file.
 func TinyFile(t *testing.T) *gguf.File {
 	t.Helper()
-	var buffer bytes.Buffer
 	metadata, tensors := TinyLlama()
+	return File(t, metadata, tensors)
+}
+
+// File makes a model file of its parts.
+func File(t *testing.T, metadata []gguf.KeyValue, tensors []gguf.Tensor) *gguf.File {
+	t.Helper()
+	var buffer bytes.Buffer
 	if err := gguf.Write(&buffer, metadata, tensors); err != nil {
 		t.Fatal(err)
 	}

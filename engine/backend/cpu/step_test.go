@@ -19,16 +19,7 @@ import (
 // tinyModel loads backendtest.TinyLlama.
 func tinyModel(t *testing.T, b backend.Backend) model.Model {
 	t.Helper()
-	var buffer bytes.Buffer
-	metadata, tensors := backendtest.TinyLlama()
-	if err := gguf.Write(&buffer, metadata, tensors); err != nil {
-		t.Fatal(err)
-	}
-	file, err := gguf.Parse(buffer.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Load(file, b)
+	m, err := model.Load(backendtest.TinyFile(t), b)
 	if err != nil {
 		t.Fatal(err)
 	}
