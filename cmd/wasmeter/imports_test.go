@@ -58,6 +58,8 @@ var importRules = []importRule{
 	{folder: "host/chat", others: []string{"github.com/ardanlabs/jinja"}, never: []string{"net", "net/http"}, why: "a template makes text of messages"},
 	{folder: "host/plugin", others: []string{"github.com/tetratelabs/wazero", jsonModule, sysModule}, never: wire,
 		why: "the sandbox moves bytes: it knows neither fiber nor the engine nor the API's types"},
+	{folder: "host/metrics", ours: []string{"engine"}, others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/common"},
+		why: "Prometheus hears the engine; requests' texts and plugins' types are not its affair"},
 	{folder: "host", ours: []string{"host/openai", "host/chat", "host/plugin", "engine", "engine/model", "engine/sample", "engine/tokenizer"},
 		others: []string{"github.com/gofiber/fiber/v2", "github.com/valyala/fasthttp", jsonModule, sysModule}, never: []string{"encoding/json"},
 		why: "the server sees the engine from outside: no backend, no kernels, no blocks"},
