@@ -1,0 +1,69 @@
+// Package wasmetertest runs the server's program for the tests of the examples.
+package wasmetertest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Build compiles the program and gives its path.
+func Build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "wasmeter")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/wasmeter/wasmeter/cmd/wasmeter")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the server: %v\n%s", err, out)
+	}
+	return program
+}
+
+// Serve runs wasmeter serve in a folder with these arguments, on a free port
+// of the loopback address, and gives its URL. When the test ends, so does the
+// server: it must drain and exit with 0.
+func Serve(t *testing.T, program, dir string, args ...string) (url string) {
+	t.Helper()
+	server := exec.Command(program, append([]string{"serve"}, append(args, "--host=127.0.0.1", "--port=0")...)...)
+	server.Dir = dir
+	var log bytes.Buffer
+	server.Stderr = &log
+	banner, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(banner)
+	for url == "" && lines.Scan() {
+		if name, rest, ok := strings.Cut(strings.TrimSpace(lines.Text()), " "); ok && name == "url" {
+			url = strings.TrimSpace(rest)
+		}
+	}
+	if url == "" {
+		err := server.Wait()
+		t.Fatalf("wasmeter serve %s: %v, before its banner named a URL\n%s", strings.Join(args, " "), err, &log)
+	}
+	t.Cleanup(func() {
+		if err := server.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Error(err)
+		}
+		kill := time.AfterFunc(time.Minute, func() { _ = server.Process.Kill() }) // Wait reports it
+		defer kill.Stop()
+		if _, err := io.Copy(io.Discard, banner); err != nil {
+			t.Error(err)
+		}
+		if err := server.Wait(); err != nil {
+			t.Errorf("the server did not drain: %v\n%s", err, &log)
+		}
+	})
+	return url
+}
