@@ -43,14 +43,16 @@ type Config struct {
 	origins map[string]Origin
 }
 
-// Access says who may ask, and where operators do. Not available yet: every
-// key must be empty.
+// Access says who may ask, and where operators do.
 type Access struct {
-	// Admin is the address of the operators' listener, host:port.
+	// Admin is the address of the operators' listener, host:port. Not available
+	// yet: must be empty.
 	Admin string
-	// APIKeysFile is the YAML file of keys, their names and tenants.
+	// APIKeysFile is the YAML file of keys, their names and tenants; see package
+	// host/keys. Without a file and without keys, everyone may ask.
 	APIKeysFile string
-	// APIKeys are keys given directly. They are never printed.
+	// APIKeys are keys given directly, named key-1, key-2, …, each a tenant of
+	// its own. They are never printed.
 	APIKeys []string
 }
 
@@ -58,8 +60,9 @@ type Access struct {
 type Model struct {
 	// Path is the GGUF file. Default: the one in models/.
 	Path string
-	// ServedNames are the names by which requests may call the model; answers
-	// carry the first. Default: the file's name without .gguf.
+	// ServedNames are the names by which requests may call the model. Default:
+	// the file's name without .gguf and without the word for its weights, such as
+	// .Q4_1.
 	ServedNames []string
 }
 
@@ -148,6 +151,13 @@ func (c *Config) Validate() error {
 		if !ok {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
+	}
+	keys := len(c.Access.APIKeys)
+	if c.Access.APIKeysFile != "" {
+		keys++ // it holds at least one, or does not load
+	}
+	if err := c.Host.Server.Open(keys); err != nil {
+		faults = append(faults, err)
 	}
 	check(c.Device.Threads >= 0 && c.Device.Threads <= 1024,
 		"engine.threads: %d is not in 0 … 1024; use 0 for the free cores", c.Device.Threads)

@@ -50,8 +50,8 @@ func (c *Config) keys() []key {
 		{name: "server.host", value: textValue{&s.Host}, flag: "host", usage: "address to listen on"},
 		{name: "server.port", value: intValue{&s.Port}, flag: "port", usage: "port to listen on; 0 takes a free one"},
 		{name: "server.admin", value: textValue{&c.Access.Admin}, only: none},
-		{name: "server.api_keys_file", value: textValue{&c.Access.APIKeysFile}, only: none},
-		{name: "server.api_keys", value: listValue{&c.Access.APIKeys}, flag: "api-key", usage: "keys that clients must show", secret: true, only: none},
+		{name: "server.api_keys_file", value: textValue{&c.Access.APIKeysFile}, flag: "api-keys-file", usage: "YAML file of keys and tenants; wasmeter keys add makes it"},
+		{name: "server.api_keys", value: listValue{&c.Access.APIKeys}, flag: "api-key", usage: "keys that clients must show", secret: true},
 		{name: "server.insecure", value: boolValue{&s.Insecure}, flag: "insecure", usage: "listen beyond loopback without API keys", bare: "true"},
 		{name: "server.body_limit", value: sizeValue{&s.BodyLimit}, flag: "body-limit", usage: "largest request body"},
 		{name: "server.max_connections", value: intValue{&s.MaxConnections}, flag: "max-connections", usage: "open connections at once"},
@@ -75,6 +75,7 @@ func (c *Config) keys() []key {
 		{name: "engine.speculative.method", value: choice(&c.Speculative.Method, "none", "ngram", "draft"), only: []string{"none"}},
 
 		{name: "metrics.log_stats", value: boolValue{&m.LogStats}, flag: "disable-log-stats", usage: "keep no timing statistics", bare: "true", negated: true},
+		{name: "metrics.guarded", value: boolValue{&m.Guarded}, flag: "guard-metrics", usage: "ask for an API key on /metrics too", bare: "true"},
 		{name: "metrics.per_request", value: boolValue{&m.PerRequest}, flag: "enable-per-request-metrics", usage: "add the metrics object to responses", bare: "true"},
 		{name: "metrics.spec_decode", value: choice(&m.SpecDecode, "none", "summary", "detailed"), flag: "per-request-spec-decode-metrics", usage: "level of metrics.speculative_decoding"},
 		{name: "metrics.force_include_usage", value: choice(&m.ForceIncludeUsage, "off", "final", "continuous"), flag: "enable-force-include-usage", usage: "send a stream's usage unasked; alone it means final", bare: "final"},

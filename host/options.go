@@ -37,6 +37,9 @@ type MetricsOptions struct {
 	// LogStats keeps the aggregated series and makes timing data available to
 	// responses. Default true.
 	LogStats bool
+	// Guarded asks for an API key on /metrics too, where keys are asked for.
+	// Default false.
+	Guarded bool
 	// PerRequest adds the `metrics` object to responses; it needs LogStats.
 	// Default false.
 	PerRequest bool
@@ -72,6 +75,15 @@ func Default() Options {
 // Address is what the API listens on.
 func (o ServerOptions) Address() string { return net.JoinHostPort(o.Host, strconv.Itoa(o.Port)) }
 
+// Open refuses to serve without API keys what other machines can reach, unless
+// that is meant.
+func (o ServerOptions) Open(keys int) error {
+	if loopback(o.Host) || o.Insecure || keys > 0 {
+		return nil
+	}
+	return fmt.Errorf("server.host: %s can be reached from other machines and no API keys are set; set server.api_keys_file (wasmeter keys add makes keys), use 127.0.0.1, or set server.insecure: true to serve everyone", o.Host)
+}
+
 // loopback tells whether only this machine can reach host.
 func loopback(host string) bool {
 	if host == "localhost" {
@@ -92,7 +104,6 @@ func (o Options) Validate() error {
 	s, m := o.Server, o.Metrics
 	check(s.Host != "", "server.host: empty; use 127.0.0.1, or 0.0.0.0 for every interface")
 	check(s.Port >= 0 && s.Port <= 65535, "server.port: %d is not in 0 … 65535", s.Port)
-	check(loopback(s.Host) || s.Insecure, "server.host: %s can be reached from other machines and no API keys are set; set server.insecure: true to serve everyone, or use 127.0.0.1", s.Host)
 	check(s.BodyLimit >= 1024 && s.BodyLimit <= 1<<30, "server.body_limit: %d bytes is not in 1 KiB … 1 GiB", s.BodyLimit)
 	check(s.MaxConnections >= 1, "server.max_connections: %d is not at least 1", s.MaxConnections)
 	check(s.ShutdownTimeout >= 0, "server.shutdown_timeout: %s is negative", s.ShutdownTimeout)

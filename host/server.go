@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -36,9 +37,24 @@ type Parts struct {
 	// Models are the names under which the model is served, the first one is
 	// used in responses to requests that name it.
 	Models []string
+	// Observe takes what the server counts.
+	Observe Observer
 	// Version is the program's own.
 	Version string
 	Logger  *slog.Logger
+}
+
+// Observer takes what the server counts. Its functions must not block; a nil one
+// is not called.
+type Observer struct {
+	// Scrape writes the metrics in a form that accept allows, and names its
+	// content type. Without it there is no /metrics.
+	Scrape func(w io.Writer, accept string) (contentType string, err error)
+	// Rejected is told of a request that the full queue refused.
+	Rejected func(*engine.QueueFullError)
+	// Answered is told of each answer when its headers are ready: the route's
+	// pattern, empty where none matched, method, status and the time until then.
+	Answered func(route, method string, status int, d time.Duration)
 }
 
 // Server is the HTTP side: routes, limits, and the end of it all.
@@ -66,6 +82,9 @@ func New(o Options, p Parts) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	if err := o.Server.Open(p.Keys.Len()); err != nil {
+		return nil, err
+	}
 	if len(p.Models) == 0 {
 		return nil, errors.New("no name to serve the model under; set model.served_names")
 	}
@@ -87,8 +106,8 @@ func New(o Options, p Parts) (*Server, error) {
 		AppName:                      "wasmeter",
 		BodyLimit:                    int(o.Server.BodyLimit),
 		ReadBufferSize:               16 << 10, // bounds the header: 431 beyond
-		WriteBufferSize:              4 << 10,
-		ReduceMemoryUsage:            true, // an idle connection keeps no buffers
+		WriteBufferSize:              2 << 10,  // a few events
+		ReduceMemoryUsage:            true,     // an idle connection keeps no buffers
 		ReadTimeout:                  30 * time.Second,
 		WriteTimeout:                 writeTimeout, // streams renew it
 		IdleTimeout:                  75 * time.Second,
@@ -107,7 +126,7 @@ func New(o Options, p Parts) (*Server, error) {
 // routes lists every path. Go on to the handler's file by the path's noun.
 func (s *Server) routes() {
 	s.app.Use(recover.New(recover.Config{EnableStackTrace: true, StackTraceHandler: s.logPanic}))
-	s.app.Use(s.identify)
+	s.app.Use(s.identify, s.observe)
 	// What tells whether the server lives needs no key.
 	s.app.Get("/health", s.ready)
 	s.app.Get("/health/live", s.live)
@@ -115,8 +134,14 @@ func (s *Server) routes() {
 	s.app.Get("/ping", s.live)
 	s.app.Post("/ping", s.live)
 	s.app.Get("/version", s.version)
+	if s.parts.Observe.Scrape != nil && !s.options.Metrics.Guarded {
+		s.app.Get("/metrics", s.metrics)
+	}
 
 	s.app.Use(s.authenticate)
+	if s.parts.Observe.Scrape != nil && s.options.Metrics.Guarded {
+		s.app.Get("/metrics", s.metrics)
+	}
 	s.app.Get("/v1/models", s.listModels)
 	s.app.Get("/v1/models/*", s.showModel)
 	s.app.Post("/v1/chat/completions", s.plainJSON, s.accepting, s.chatCompletions)
@@ -255,6 +280,9 @@ func (s *Server) apiError(err error, c *fiber.Ctx) *openai.Error {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &full):
+		if f := s.parts.Observe.Rejected; f != nil {
+			f(full)
+		}
 		return openai.RateLimited("queue_full", full.Error())
 	case errors.As(err, &long):
 		return openai.ContextLengthExceeded(promptParam(c), long.Error())

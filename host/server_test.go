@@ -376,7 +376,7 @@ func TestRefusedAtStart(t *testing.T) {
 	}
 	o = Default()
 	o.Server.Host = "0.0.0.0"
-	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "insecure") {
+	if _, err := New(o, Parts{}); err == nil || !strings.Contains(err.Error(), "insecure") {
 		t.Errorf("open to the world without keys: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,10 +38,20 @@ func base(paths []string) []string {
 	return names
 }
 
-// modelName is what a file is served as, unless the configuration says more.
+// modelName is the name of a file that was given none: the file's own, without
+// .gguf and without the word for its weights, as people say it:
+// SmolLM2-135M-Instruct for SmolLM2-135M-Instruct.Q4_1.gguf.
 func modelName(path string) string {
-	return strings.TrimSuffix(filepath.Base(path), ".gguf")
+	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+	if i := strings.LastIndexAny(name, ".-"); i > 0 && weightWord.MatchString(name[i+1:]) {
+		return name[:i]
+	}
+	return name
 }
+
+// weightWord is how file names say the type of their weights: Q4_1, q4_k_m,
+// IQ2_XS, F16, BF16.
+var weightWord = regexp.MustCompile(`(?i)^(i?q[1-9](_[0-9a-z]+)*|b?f16|f32)$`)
 
 func newModel(t terminal) *cobra.Command {
 	command := &cobra.Command{

@@ -21,8 +21,8 @@ type chain struct {
 	chain   *plugin.Chain // nil for none
 }
 
-// loadPlugins loads the configured chain.
-func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger) (*chain, error) {
+// loadPlugins loads the configured chain; observe is told of every call.
+func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, observe func(plugin.Call)) (*chain, error) {
 	list := c.Chain()
 	if len(list) == 0 {
 		return &chain{}, nil
@@ -30,6 +30,7 @@ func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger) (*c
 	h, err := plugin.NewHost(ctx, plugin.Options{
 		CacheDir: pluginCache(logger),
 		Logger:   logger,
+		Observer: observe,
 		// A plugin is called for every endpoint.
 		Reserved: slices.Concat(openai.Reserved(openai.Chat), openai.Reserved(openai.Responses)),
 	})

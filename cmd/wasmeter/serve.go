@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,8 @@ import (
 	"github.com/wasmeter/wasmeter/config"
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host"
+	"github.com/wasmeter/wasmeter/host/metrics"
+	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
 func newServe(t terminal) *cobra.Command {
@@ -90,7 +93,18 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	}
 	defer listener.Close() // the server has closed it, unless it did not start
 
-	plugins, err := loadPlugins(ctx, c, logger)
+	ring, err := loadKeys(c, os.Getenv)
+	if err != nil {
+		return err
+	}
+
+	// Plugins are called once the server runs: the counters are there by then.
+	var counts *metrics.Metrics
+	plugins, err := loadPlugins(ctx, c, logger, func(call plugin.Call) {
+		if counts != nil {
+			counts.PluginCall(call.Plugin, call.Hook.String(), string(call.Failure), call.Duration)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -102,8 +116,9 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	}
 	defer model.close(logger)
 
+	counts = metrics.New(metrics.Options{ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats})
 	options := c.Engine
-	options.Logger = logger
+	options.Logger, options.Listener = logger, counts.Listener()
 	e, err := engine.New(model.model, model.tokenizer, options)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
@@ -115,7 +130,9 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 		Template:   model.template,
 		NoTemplate: model.noTemplate,
 		Plugins:    plugins.chain,
+		Keys:       ring,
 		Models:     model.names,
+		Observe:    host.Observer{Scrape: counts.Write, Rejected: counts.AdmissionRejected, Answered: counts.Request},
 		Version:    version,
 		Logger:     logger,
 	})
