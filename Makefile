@@ -57,15 +57,17 @@ check: ## format, vet, lint, generated files, and a tree that this leaves as it 
 	@before=$$(git status --porcelain); \
 	unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "check: run make fmt for" $$unformatted; exit 1; fi; \
-	$(MAKE) --no-print-directory vet staticcheck generated tidy forbidden cross || exit 1; \
+	$(MAKE) --no-print-directory vet staticcheck generated tidy forbidden || exit 1; \
 	after=$$(git status --porcelain); \
 	if [ "$$before" != "$$after" ]; then echo "check: the tree has changed:"; git status --short; exit 1; fi; \
 	echo "check: good"
 
-# A machine without the module proxy has no staticcheck: that is said, and no fault.
+# A machine without the module proxy has no staticcheck: that is said, and no
+# fault. Half of the SDK is used by guests only, so it is looked at as a guest.
 staticcheck:
 	@mkdir -p bin
-	@if GOBIN=$(CURDIR)/bin go install $(STATICCHECK); then bin/staticcheck ./...; \
+	@if GOBIN=$(CURDIR)/bin go install $(STATICCHECK); then \
+		bin/staticcheck $$(go list ./... | grep -v /sdk/go) && GOOS=wasip1 GOARCH=wasm bin/staticcheck -tests=false ./sdk/go; \
 	else echo "check: staticcheck cannot be fetched; left out"; fi
 
 # Assembly and guests are committed. Both are made again and compared.
