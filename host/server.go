@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,9 +218,17 @@ func (s *Server) accepting(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-// plainJSON refuses bodies that are encoded: unpacking one would let a small
-// request take any amount of memory.
+// plainJSON refuses bodies that say they are something else than JSON, and those
+// that are encoded: unpacking one would let a small request take any amount of
+// memory. What curl says of -d by itself is let through.
 func (s *Server) plainJSON(c *fiber.Ctx) error {
+	kind, _, _ := strings.Cut(c.Get(fiber.HeaderContentType), ";")
+	switch kind = strings.ToLower(strings.TrimSpace(kind)); {
+	case kind == "", kind == fiber.MIMEApplicationJSON, kind == fiber.MIMEApplicationForm, strings.HasSuffix(kind, "+json"):
+	default:
+		return openai.UnsupportedMediaType(fmt.Sprintf("content-type %q is not supported; send application/json", kind))
+	}
+
 	if e := c.Request().Header.ContentEncoding(); len(e) > 0 && string(e) != "identity" {
 		return openai.UnsupportedMediaType(fmt.Sprintf("content-encoding %q is not supported; send the JSON as it is", e))
 	}
@@ -286,6 +295,9 @@ func (s *Server) apiError(err error, c *fiber.Ctx) *openai.Error {
 		return openai.RateLimited("queue_full", full.Error())
 	case errors.As(err, &long):
 		return openai.ContextLengthExceeded(promptParam(c), long.Error())
+	case errors.Is(err, errGone):
+		// Nobody reads this; the status is for the counters.
+		return &openai.Error{Status: 499, Type: "client_closed_request", Message: err.Error()}
 	case errors.Is(err, engine.ErrClosed):
 		return errShuttingDown
 	case errors.As(err, &failed):

@@ -405,6 +405,7 @@ func TestRefusals(t *testing.T) {
 		{name: "prompt too long", body: `{"model":"sim","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("a", 9000) + `"}]}`, status: 400, code: "context_length_exceeded"},
 		{name: "too large", body: `{"model":"` + strings.Repeat("a", 70<<10) + `"}`, status: 413},
 		{name: "encoded", body: "x", header: []string{"Content-Encoding", "gzip"}, status: 415},
+		{name: "not called JSON", body: chatBody(""), header: []string{"Content-Type", "text/plain"}, status: 415},
 		{name: "unknown route", path: "/v1/nothing", status: 404, body: "{}"},
 		{name: "wrong method", method: "GET", status: 405},
 		{name: "unknown model by path", method: "GET", path: "/v1/models/none", status: 404, code: "model_not_found"},
