@@ -19,13 +19,18 @@ func (o *Ops) ScoresF16(dst []float32, ldd int, q []float32, k []uint16, heads, 
 }
 
 func scoresGeneric(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int) {
+	var buffer [256]float32 // the largest head in use; a larger one allocates
+	widened := buffer[:min(dim, len(buffer))]
+	if dim > len(buffer) {
+		widened = make([]float32, dim)
+	}
 	for j := range n {
-		key := k[j*dim:][:dim]
+		f16ToF32Generic(widened, k[j*dim:][:dim])
 		for h := range heads {
 			query := q[h*dim:][:dim]
 			var sum [headLanes]float32
-			for i := range dim {
-				sum[i%headLanes] = fma32(query[i], F32FromF16(key[i]), sum[i%headLanes])
+			for i, x := range widened {
+				sum[i%headLanes] = fma32(query[i], x, sum[i%headLanes])
 			}
 			dst[h*ldd+j] = sumLanes(sum)
 		}
@@ -46,12 +51,15 @@ func (o *Ops) AccumF16(dst []float32, p []float32, ldp int, v []uint16, heads, n
 }
 
 func accumGeneric(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int) {
+	var widened [headLanes]float32
 	for j := range n {
-		value := v[j*dim:][:dim]
-		for h := range heads {
-			weight, acc := p[h*ldp+j], dst[h*dim:][:dim]
-			for i, x := range value {
-				acc[i] = fma32(weight, F32FromF16(x), acc[i])
+		for i := 0; i < dim; i += headLanes {
+			f16ToF32Generic(widened[:], v[j*dim+i:][:headLanes])
+			for h := range heads {
+				weight, acc := p[h*ldp+j], dst[h*dim+i:][:headLanes]
+				for lane, x := range widened {
+					acc[lane] = fma32(weight, x, acc[lane])
+				}
 			}
 		}
 	}

@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// exactFMA is a·b + c in exact arithmetic, rounded once.
+// exactFMA is a·b + c in exact arithmetic (700 bits span every f32 product and sum),
+// rounded once.
 func exactFMA(a, b, c float32) float32 {
-	exact := func(x float32) *big.Float { return new(big.Float).SetPrec(2000).SetFloat64(float64(x)) }
-	sum := new(big.Float).SetPrec(2000).Mul(exact(a), exact(b))
+	exact := func(x float32) *big.Float { return new(big.Float).SetPrec(700).SetFloat64(float64(x)) }
+	sum := new(big.Float).SetPrec(700).Mul(exact(a), exact(b))
 	f, _ := sum.Add(sum, exact(c)).Float32()
 	return f
 }
@@ -47,10 +48,10 @@ func TestFMA32(t *testing.T) {
 		}
 		return float32(math.Ldexp(m, lo+r.IntN(hi-lo)))
 	}
-	for range 200_000 {
+	for range 60_000 {
 		check(exponents(-13, 13), exponents(-13, 13), exponents(-30, 30))
 	}
-	for range 50_000 {
+	for range 20_000 {
 		check(exponents(-80, -60), exponents(-80, -60), exponents(-149, -120))
 	}
 }
