@@ -44,7 +44,11 @@ const expLanes = 8
 // ExpSum sets dst[i] = exp(x[i] - max) and returns their sum. dst may be x. With the
 // maximum of x all results are at most 1; a row of -Inf alone gives NaN.
 func (o *Ops) ExpSum(dst, x []float32, max float32) float32 {
-	return o.expSum(dst[:len(x)], x, max)
+	var sum float32
+	for from, to := range stretches(len(x)) {
+		sum += o.expSum(dst[from:to], x[from:to], max)
+	}
+	return sum
 }
 
 func expSumGeneric(dst, x []float32, max float32) float32 {
@@ -67,7 +71,9 @@ func sumLanes(s [8]float32) float32 {
 // SiLUMul sets dst = gate·sigmoid(gate)·up, the gate of Llama's feed-forward. dst
 // may be gate or up. A gate of -Inf gives NaN, as gate / (1 + exp(-gate)) does.
 func (o *Ops) SiLUMul(dst, gate, up []float32) {
-	o.siluMul(dst[:len(gate)], gate, up[:len(gate)])
+	for from, to := range stretches(len(gate)) {
+		o.siluMul(dst[from:to], gate[from:to], up[from:to])
+	}
 }
 
 func siluMulGeneric(dst, gate, up []float32) {
@@ -87,7 +93,9 @@ const (
 // feed-forward. With 1 + tanh(u) = 2·sigmoid(2u) it is a sigmoid like SiLU's.
 // dst may be gate or up.
 func (o *Ops) GELUMul(dst, gate, up []float32) {
-	o.geluMul(dst[:len(gate)], gate, up[:len(gate)])
+	for from, to := range stretches(len(gate)) {
+		o.geluMul(dst[from:to], gate[from:to], up[from:to])
+	}
 }
 
 func geluMulGeneric(dst, gate, up []float32) {

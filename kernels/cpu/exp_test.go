@@ -74,6 +74,36 @@ func TestExpSum(t *testing.T) {
 	})
 }
 
+// TestLongRows takes rows of several stretches.
+func TestLongRows(t *testing.T) {
+	const n = 2*stretch + 96
+	r := random()
+	x, y := normals(r, n), normals(r, n)
+	twin := generic()
+	eachLevel(t, func(t *testing.T, o *Ops) {
+		got, want := make([]float32, n), make([]float32, n)
+		sum, twinSum := o.ExpSum(got, x, 0), twin.ExpSum(want, x, 0)
+		if err := sameBits(append(got, sum), append(want, twinSum)); err != nil {
+			t.Fatalf("exponentials: %v", err)
+		}
+		exact := 0.0
+		for _, v := range x {
+			exact += math.Exp(float64(v))
+		}
+		if math.Abs(float64(sum)-exact) > 1e-4*exact {
+			t.Fatalf("sum %g, want %g", sum, exact)
+		}
+		o.SiLUMul(got, x, y)
+		siluMulGeneric(want, x, y)
+		if err := sameBits(got, want); err != nil {
+			t.Fatalf("gate: %v", err)
+		}
+		q, meta := make([]int8, n), make([]Meta, n/32)
+		o.Quantize(q, meta, x)
+		checkTwin(t, q, meta, x)
+	})
+}
+
 func TestGates(t *testing.T) {
 	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }
 	gelu := func(x float64) float64 {

@@ -40,6 +40,12 @@ func F16FromF32(f float32) uint16 {
 	return sign | uint16((abs-(127-15)<<23)>>13)
 }
 
+// F16ToF32 widens halves, see F32FromF16.
+func (o *Ops) F16ToF32(dst []float32, src []uint16) { o.f16ToF32(dst[:len(src)], src) }
+
+// F32ToF16 rounds to halves, see F16FromF32.
+func (o *Ops) F32ToF16(dst []uint16, src []float32) { o.f32ToF16(dst[:len(src)], src) }
+
 func f16ToF32Generic(dst []float32, src []uint16) {
 	for i, h := range src {
 		dst[i] = F32FromF16(h)

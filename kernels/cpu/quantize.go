@@ -16,6 +16,17 @@ type Meta struct {
 // it the reciprocal of the scale would overflow; such a block becomes zero.
 const minQuantized = 0x1p-100
 
+// Quantize turns rows of activations into int8 with one Meta for each 32 of them.
+// len(x) is a multiple of 32; whole matrices [tokens, k] may be given.
+func (o *Ops) Quantize(q []int8, meta []Meta, x []float32) {
+	if len(x)%BlockColumns != 0 {
+		panic("cpu: quantize a row that is no multiple of 32")
+	}
+	for from, to := range stretches(len(x)) {
+		o.quantize(q[from:to], meta[from/BlockColumns:to/BlockColumns], x[from:to])
+	}
+}
+
 // quantizeGeneric turns x into int8, block by block: D = max|x| / 127, and q is x
 // · (127 / max|x|) rounded to the nearest, ties to even. So q stays within ±127;
 // the kernels rely on -128 never occurring here.

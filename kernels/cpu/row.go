@@ -1,6 +1,24 @@
 package cpu
 
-import "math"
+import (
+	"iter"
+	"math"
+)
+
+// stretch is the most elements that one call of the dearer row kernels takes, some 15 µs
+// of exponentials. It is a multiple of BlockColumns.
+const stretch = 1 << 14
+
+// stretches cuts n elements into ranges that can each run uninterrupted.
+func stretches(n int) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for from := 0; from < n; from += stretch {
+			if !yield(from, min(from+stretch, n)) {
+				return
+			}
+		}
+	}
+}
 
 // dotLanes is the number of partial sums of a dot product; element i joins sum i
 // mod dotLanes.
@@ -90,19 +108,4 @@ func scaleMulGeneric(dst, x, w []float32, s float32) {
 	for i, v := range x {
 		dst[i] = float32(v*s) * w[i]
 	}
-}
-
-// F16ToF32 widens halves, see F32FromF16.
-func (o *Ops) F16ToF32(dst []float32, src []uint16) { o.f16ToF32(dst[:len(src)], src) }
-
-// F32ToF16 rounds to halves, see F16FromF32.
-func (o *Ops) F32ToF16(dst []uint16, src []float32) { o.f32ToF16(dst[:len(src)], src) }
-
-// Quantize turns rows of activations into int8 with one Meta for each 32 of them.
-// len(x) is a multiple of 32; whole matrices [tokens, k] may be given.
-func (o *Ops) Quantize(q []int8, meta []Meta, x []float32) {
-	if len(x)%BlockColumns != 0 {
-		panic("cpu: quantize a row that is no multiple of 32")
-	}
-	o.quantize(q[:len(x)], meta[:len(x)/BlockColumns], x)
 }
