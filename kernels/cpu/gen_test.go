@@ -15,6 +15,9 @@ func TestGenerated(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("the go command is not in PATH; run go generate ./kernels/cpu and look for differences")
 	}
+	if _, err := os.Stat("_gen"); err != nil {
+		t.Skip("not in the package's directory; run go generate ./kernels/cpu and look for differences")
+	}
 	dir := t.TempDir()
 	if out, err := exec.Command("go", "run", "./_gen", "-o", dir).CombinedOutput(); err != nil {
 		t.Fatalf("run the generator: %v\n%s", err, out)
