@@ -15,15 +15,32 @@ import (
 	"time"
 )
 
+const programPackage = "github.com/wasmeter/wasmeter/cmd/wasmeter"
+
 // Build compiles the program and gives its path.
 func Build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "wasmeter")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/wasmeter/wasmeter/cmd/wasmeter")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the server: %v\n%s", err, out)
+	goCommand(t, "build", "-o", program, programPackage)
+
+	// go test takes a result from its cache unless a file that the test has read
+	// is changed; what the program is made of is read by others. So read it.
+	sources := goCommand(t, "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", programPackage)
+	for dir := range strings.Lines(sources) {
+		if _, err := os.ReadDir(strings.TrimSpace(dir)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return program
+}
+
+func goCommand(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // Serve runs wasmeter serve in a folder with these arguments, on a free port
