@@ -191,7 +191,6 @@ func (in *instance) reserve(ctx context.Context, size int) ([]byte, error) {
 	}
 	buffer, inside := in.memory.Read(pointer, uint32(size))
 	if !inside || pointer%8 != 0 {
-		in.spoiled = true
 		return nil, fmt.Errorf("%s gave %d for %d bytes; it gives an 8-aligned address inside the memory of %d bytes", exportBuffer, pointer, size, in.memory.Size())
 	}
 	return buffer[:size:size], nil
@@ -222,11 +221,13 @@ func (e *guestError) Unwrap() error { return e.cause }
 func (in *instance) classify(ctx context.Context, hook Hook, err error) *Failure {
 	in.flushSaid(ctx)
 	kind := FailureTrap
-	if in.linear.refused {
+	switch stopped := (*guestError)(nil); {
+	case errors.Is(err, errRefused):
+		in.spoiled = true // it may have no room for the next call either
 		kind = FailureMemory
-	}
-	if errors.Is(err, errRefused) {
-		in.spoiled = true
+	case !errors.As(err, &stopped):
+		kind = FailureBadResult // the address of its buffer
+	case in.linear.refused:
 		kind = FailureMemory
 	}
 	if exit := (*sys.ExitError)(nil); errors.As(err, &exit) {

@@ -34,6 +34,7 @@ func TestShapeFailures(t *testing.T) {
 		{"trap", goodGuest("{}").with(exportShape, opUnreachable).assemble(), FailureTrap, "unreachable"},
 		{"trap in buffer", goodGuest("{}").with(exportBuffer, code([]byte{0x20, 0x00}, opI32(255), []byte{0x4a, 0x04, 0x40, 0x00, 0x0b}, opI32(1024))).assemble(), FailureTrap, "unreachable"},
 		{"no buffer", goodGuest("{}").with(exportBuffer, code(opI32(0), opI32(1024), []byte{0x20, 0x00}, opI32(255), []byte{0x4a, 0x1b})).assemble(), FailureMemory, "no buffer"},
+		{"buffer out of range", goodGuest("{}").with(exportBuffer, code(opI32(1<<20), opI32(1024), []byte{0x20, 0x00}, opI32(255), []byte{0x4a, 0x1b})).assemble(), FailureBadResult, "8-aligned address inside"},
 		{"exit", goodGuest("{}").importing(wasiModule, "proc_exit", signature{"i", ""}).
 			with(exportShape, code(opI32(7), opCall(0), opI64(0))).assemble(), FailureTrap, "exit_code(7)"},
 		{"exit with wazero's code for a timeout", goodGuest("{}").importing(wasiModule, "proc_exit", signature{"i", ""}).
