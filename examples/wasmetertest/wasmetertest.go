@@ -21,11 +21,11 @@ const programPackage = "github.com/wasmeter/wasmeter/cmd/wasmeter"
 func Build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "wasmeter")
-	goCommand(t, "build", "-o", program, programPackage)
+	goCommand(t, nil, "build", "-o", program, programPackage)
 
 	// go test takes a result from its cache unless a file that the test has read
 	// is changed; what the program is made of is read by others. So read it.
-	sources := goCommand(t, "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", programPackage)
+	sources := goCommand(t, nil, "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", programPackage)
 	for dir := range strings.Lines(sources) {
 		if _, err := os.ReadDir(strings.TrimSpace(dir)); err != nil {
 			t.Fatal(err)
@@ -34,13 +34,24 @@ func Build(t *testing.T) string {
 	return program
 }
 
-func goCommand(t *testing.T, args ...string) string {
+// BuildPlugin compiles a plugin in Go, a package or a file, with the command
+// that the documents give.
+func BuildPlugin(t *testing.T, source, wasm string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	goCommand(t, []string{"GOOS=wasip1", "GOARCH=wasm"},
+		"build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", wasm, source)
+}
+
+func goCommand(t *testing.T, environ []string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Env = append(os.Environ(), environ...)
+	var out, messages bytes.Buffer
+	command.Stdout, command.Stderr = &out, &messages
+	if err := command.Run(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, &messages)
 	}
-	return string(out)
+	return out.String()
 }
 
 // Serve runs wasmeter serve in a folder with these arguments, on a free port

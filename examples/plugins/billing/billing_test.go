@@ -72,17 +72,6 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// buildPlugin compiles this folder as README.md says.
-func buildPlugin(t *testing.T, dir string) {
-	t.Helper()
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared",
-		"-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "billing.wasm"), ".")
-	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
-	}
-}
-
 type document struct {
 	Usage *struct {
 		Prompt     int `json:"prompt_tokens"`
@@ -102,7 +91,7 @@ func TestServed(t *testing.T) {
 		t.Skip("it builds a plugin and the server; go test ./examples/plugins/billing runs it")
 	}
 	program, dir := wasmetertest.Build(t), t.TempDir()
-	buildPlugin(t, dir)
+	wasmetertest.BuildPlugin(t, ".", filepath.Join(dir, "billing.wasm"))
 	t.Run("answers", func(t *testing.T) { testAnswers(t, program, dir) })
 	t.Run("misspelt price", func(t *testing.T) { testMisspeltPrice(t, program, dir) })
 }
