@@ -11,8 +11,8 @@ func (o *Ops) accelerate(level Level) {
 	if level < AVX2 {
 		return
 	}
-	o.matMulQ4 = matMulQ4AVX2
-	o.matMulQ8 = matMulQ8AVX2
+	o.matMulQ4 = byTokens([tileTokens]tileFunc{matMulQ4AVX2T1, matMulQ4AVX2T2, matMulQ4AVX2T3, matMulQ4AVX2T4})
+	o.matMulQ8 = byTokens([tileTokens]tileFunc{matMulQ8AVX2T1, matMulQ8AVX2T2, matMulQ8AVX2T3, matMulQ8AVX2T4})
 	o.quantize = quantizeVectors
 	o.f16ToF32 = f16ToF32Vectors
 	o.f32ToF16 = f32ToF16Vectors
@@ -32,6 +32,6 @@ func (o *Ops) accelerate(level Level) {
 	if level < AVX512VNNI {
 		return
 	}
-	o.matMulQ4 = matMulQ4VNNI
-	o.matMulQ8 = matMulQ8VNNI
+	o.matMulQ4 = byTokens([tileTokens]tileFunc{matMulQ4VNNIT1, matMulQ4VNNIT2, matMulQ4VNNIT3, matMulQ4VNNIT4})
+	o.matMulQ8 = byTokens([tileTokens]tileFunc{matMulQ8VNNIT1, matMulQ8VNNIT2, matMulQ8VNNIT3, matMulQ8VNNIT4})
 }

@@ -30,7 +30,6 @@ class Machine:
         self.write(TABLES + 2 * PAGE, b"".join(struct.pack("<Q", i << 21 | 0x83) for i in range(512)))
         self.write(RETURN, b"\xf4")
         self.write(STACK - PAGE, bytes(2 * PAGE))
-        self.instructions = 0
         self.session = bochscpu.Session()  # one for all calls: a second one crashes
 
     def write(self, address, data):
@@ -61,7 +60,6 @@ class Machine:
         failures = []
 
         def step(session, cpu, instruction):
-            self.instructions += 1
             if session.cpu.rip == RETURN:
                 session.stop()
 
@@ -110,7 +108,8 @@ def load(machine, path):
 def main(binary, vectors):
     machine = Machine()
     functions = load(machine, binary)
-    for v in json.load(open(vectors)):
+    calls = json.load(open(vectors))
+    for v in calls:
         name = f"{v['Function']}T{v['Tokens']}"
         out, place, addresses = bytes(4 * len(v["Want"])), DATA, []
         meta = struct.pack(f"<{len(v['Meta'])}I", *v["Meta"])
@@ -124,7 +123,7 @@ def main(binary, vectors):
             if g != w:
                 raise SystemExit(f"{name}, {v['Blocks']} blocks: element {i}: got {g:#010x}, want {w:#010x}")
         print(f"ok {name} groups={v['Groups']} blocks={v['Blocks']}: {len(got)} results equal", flush=True)
-    print(f"PASS, {machine.instructions} instructions")
+    print(f"PASS, {len(calls)} calls")
 
 
 main(*sys.argv[1:])
