@@ -15,7 +15,7 @@ func (o *Ops) ScoresF16(dst []float32, ldd int, q []float32, k []uint16, heads, 
 	if heads == 0 || n == 0 {
 		return
 	}
-	o.scores(dst[:(heads-1)*ldd+n], ldd, q[:heads*dim], k[:n*dim], heads, n, dim)
+	o.scores(dst[:(heads-1)*ldd+n:len(dst)], ldd, q[:heads*dim:len(q)], k[:n*dim:len(k)], heads, n, dim)
 }
 
 func scoresGeneric(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int) {
@@ -47,7 +47,7 @@ func (o *Ops) AccumF16(dst []float32, p []float32, ldp int, v []uint16, heads, n
 	if heads == 0 || n == 0 {
 		return
 	}
-	o.accum(dst[:heads*dim], p[:(heads-1)*ldp+n], ldp, v[:n*dim], heads, n, dim)
+	o.accum(dst[:heads*dim:len(dst)], p[:(heads-1)*ldp+n:len(p)], ldp, v[:n*dim:len(v)], heads, n, dim)
 }
 
 func accumGeneric(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int) {

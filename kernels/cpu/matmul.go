@@ -34,11 +34,12 @@ func matMul(kernel matMulFunc, blockBytes int, out []float32, ldo int, w []byte,
 	if groups == 0 || tokens == 0 {
 		return
 	}
-	// Reslicing keeps everything that the assembly touches within the allocations.
-	out = out[:(tokens-1)*ldo+rows]
-	w = w[:groups*blocks*blockBytes]
-	x = x[:tokens*k]
-	meta = meta[:tokens*blocks]
+	// The assembly trusts these lengths. The third index makes a slice that is too short
+	// panic even if its capacity would do.
+	out = out[: (tokens-1)*ldo+rows : len(out)]
+	w = w[: groups*blocks*blockBytes : len(w)]
+	x = x[: tokens*k : len(x)]
+	meta = meta[: tokens*blocks : len(meta)]
 	if blocks == 0 {
 		for t := range tokens {
 			clear(out[t*ldo:][:rows])

@@ -191,10 +191,10 @@ func TestMatMulPanicsOnWrongLengths(t *testing.T) {
 	r := random()
 	p := newProblem(t, formats[1], r, 16, 64, 2)
 	for name, call := range map[string]func(o *Ops, out []float32){
-		"short weights":     func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w[:len(p.w)-1:len(p.w)-1], 1, p.x, p.meta, 2, 64) },
-		"short activations": func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x[:127:127], p.meta, 2, 64) },
-		"short meta":        func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x, p.meta[:3:3], 2, 64) },
-		"short output":      func(o *Ops, out []float32) { o.MatMulQ4(out[:31:31], 16, p.w, 1, p.x, p.meta, 2, 64) },
+		"short weights":     func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w[:len(p.w)-1], 1, p.x, p.meta, 2, 64) },
+		"short activations": func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x[:127], p.meta, 2, 64) },
+		"short meta":        func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x, p.meta[:3], 2, 64) },
+		"short output":      func(o *Ops, out []float32) { o.MatMulQ4(out[:31], 16, p.w, 1, p.x, p.meta, 2, 64) },
 		"odd columns":       func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x, p.meta, 2, 63) },
 		"narrow output":     func(o *Ops, out []float32) { o.MatMulQ4(out, 15, p.w, 1, p.x, p.meta, 2, 64) },
 	} {
