@@ -30,7 +30,7 @@ class Machine:
         self.write(TABLES + 2 * PAGE, b"".join(struct.pack("<Q", i << 21 | 0x83) for i in range(512)))
         self.write(RETURN, b"\xf4")
         self.write(STACK - PAGE, bytes(2 * PAGE))
-        self.session = bochscpu.Session()  # one for all calls: a second one crashes
+        self.emulator = bochscpu.Session()  # one for all calls: a second one crashes
 
     def write(self, address, data):
         for at, chunk in pieces(address, len(data), data):
@@ -59,20 +59,20 @@ class Machine:
             setattr(state, name, segment)
         failures = []
 
-        def step(session, cpu, instruction):
-            if session.cpu.rip == RETURN:
-                session.stop()
+        def step(emulator, cpu, instruction):
+            if emulator.cpu.rip == RETURN:
+                emulator.stop()
 
-        def fault(session, cpu, vector, code):
-            failures.append((vector, session.cpu.rip))
-            session.stop()
+        def fault(emulator, cpu, vector, code):
+            failures.append((vector, emulator.cpu.rip))
+            emulator.stop()
 
-        session = self.session
-        session.missing_page_handler = lambda gpa: (failures.append(("page", hex(gpa))), session.stop())
-        session.cpu.state = state
+        emulator = self.emulator
+        emulator.missing_page_handler = lambda gpa: (failures.append(("page", hex(gpa))), emulator.stop())
+        emulator.cpu.state = state
         hook = bochscpu.Hook()
         hook.before_execution, hook.exception = step, fault
-        session.run([hook])
+        emulator.run([hook])
         if failures:
             raise SystemExit(f"function at {function:#x}: exception {failures}")
 
