@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -358,6 +359,21 @@ func TestSlowReader(t *testing.T) {
 	a := collect(t, s)[0]
 	if a.last.Finish != Abort || !errors.Is(a.last.Err, ErrSlowReader) || len(a.tokens) != 6 {
 		t.Errorf("%v with %v after %d tokens, want abort, ErrSlowReader, 6", a.last.Finish, a.last.Err, len(a.tokens))
+	}
+}
+
+// TestWhole: a reader that wants everything at once gets it in one delivery.
+func TestWhole(t *testing.T) {
+	e := newEngine(t, newToy(), nil)
+	r := ask("a", "m")
+	r.MaxTokens, r.Whole = 5, true
+	s := submit(t, e, r)
+	var d Delivery
+	if err := s.Receive(&d, nil); err != nil || len(d.Outputs) != 10 {
+		t.Fatalf("first delivery: %d outputs, %v; want 10", len(d.Outputs), err)
+	}
+	if err := s.Receive(&d, nil); err != io.EOF {
+		t.Errorf("second delivery: %v, want EOF", err)
 	}
 }
 

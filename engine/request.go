@@ -41,6 +41,9 @@ type Request struct {
 	// PromptLogprobs asks for the log probabilities of the prompt's tokens too.
 	// Sampling.Logprobs must not be negative.
 	PromptLogprobs bool
+	// Whole says that the reader wants everything at once: it is woken when the
+	// last choice has ended, and not for each step.
+	Whole bool
 	// MaxBacklog bounds the outputs that may wait for a reader who does not
 	// receive; more end the request with ErrSlowReader. 0 is no bound.
 	MaxBacklog int

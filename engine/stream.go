@@ -82,7 +82,7 @@ func (s *Stream) Receive(d *Delivery, timeout <-chan time.Time) error {
 	d.reset()
 	for {
 		s.mu.Lock()
-		if len(s.pending.Outputs) > 0 {
+		if len(s.pending.Outputs) > 0 && (s.ended || !s.req.Whole) {
 			*d, s.pending = s.pending, *d
 			s.mu.Unlock()
 			return nil
@@ -124,6 +124,9 @@ func (s *Stream) put(o Output, last bool) (backlog int) {
 	s.ended = s.ended || last
 	backlog = len(p.Outputs)
 	s.mu.Unlock()
+	if s.req.Whole && !last {
+		return backlog
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default: // the reader has been woken already

@@ -145,9 +145,12 @@ func (s *Server) engineRequest(g *openai.Generation, prompts [][]int32, arrival 
 		Stop:        g.Stop,
 		IncludeStop: g.IncludeStop,
 		IgnoreEOS:   g.IgnoreEOS,
-		MaxBacklog:  maxBacklog,
+		Whole:       !g.Stream,
 		Arrival:     arrival,
 		Events:      s.parts.Plugins.WantsEvents(),
+	}
+	if g.Stream {
+		r.MaxBacklog = maxBacklog
 	}
 	for _, id := range g.StopTokenIDs {
 		if id >= vocab {

@@ -34,7 +34,7 @@ const template = `{% for m in messages %}<|im_start|>{{ m.role }}
 // and the default plugin.
 type fixture struct {
 	*Server
-	t      *testing.T
+	t      testing.TB
 	url    string
 	engine *engine.Engine
 	stop   context.CancelFunc
@@ -63,7 +63,7 @@ var metricsPlugin = sync.OnceValues(func() (*plugin.Chain, error) {
 	return plugin.NewChain(p)
 })
 
-func serve(t *testing.T, change func(*setup)) *fixture {
+func serve(t testing.TB, change func(*setup)) *fixture {
 	t.Helper()
 	tok := tokenizer.Bytes()
 	eos, _ := tok.EOS()
@@ -165,7 +165,7 @@ func (f *fixture) chat(more string) map[string]any {
 	return decode(f.t, r.body)
 }
 
-func decode(t *testing.T, body string) map[string]any {
+func decode(t testing.TB, body string) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal([]byte(body), &v); err != nil {

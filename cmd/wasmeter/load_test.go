@@ -167,7 +167,7 @@ func TestCostOfMetrics(t *testing.T) {
 	instant := []string{"--sim-step-base=0", "--sim-prefill-per-token=0", "--sim-per-sequence=0", "--log-level=warn"}
 	on := start(t, append(instant, "--enable-per-request-metrics")...)
 	off := start(t, instant...)
-	const body = `{"model":"sim","messages":[{"role":"user","content":"hello"}],"max_tokens":16,"ignore_eos":true`
+	const body = `{"model":"sim","messages":[{"role":"user","content":"hello"}],"max_tokens":16,"temperature":0,"ignore_eos":true`
 	for _, c := range []struct {
 		name, body string
 	}{

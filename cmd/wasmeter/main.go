@@ -1,7 +1,7 @@
 // Command wasmeter serves a language model over the OpenAI API.
 //
-// It ends with 0 after a drain, with 1 when it could not start, and with 2 when
-// the command line is wrong.
+// It ends with 0 after a drain, with 1 when it could not start, with 2 when the
+// command line is wrong, and with 130 when a second signal cut the drain short.
 package main
 
 import (
@@ -20,12 +20,20 @@ const (
 	exitDrained  = 0
 	exitNotStart = 1
 	exitUsage    = 2
+	exitCut      = 130 // by a second signal; what shells give for an interrupt
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal finds no handler and ends the process at once.
-	context.AfterFunc(ctx, stop)
+	ctx, drain := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2) // neither of two is lost
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // ends with the process
+		<-signals
+		drain()
+		second := <-signals
+		fmt.Fprintf(os.Stderr, "wasmeter: %s again: ended without draining\n", second)
+		os.Exit(exitCut)
+	}()
 	os.Exit(run(ctx, terminal{os.Args[1:], os.Environ(), os.Stdout, os.Stderr}))
 }
 

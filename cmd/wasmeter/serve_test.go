@@ -130,8 +130,8 @@ func TestSecondSignal(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatalf("the first signal ended it: %v; the log: %s", err, &p.log)
 	}
-	if code := p.end(t); code == exitDrained || strings.Contains(p.log.String(), "msg=drained") {
-		t.Errorf("exit %d after the second signal, want it ended; the log: %s", code, &p.log)
+	if code := p.end(t); code != exitCut || strings.Contains(p.log.String(), "msg=drained") {
+		t.Errorf("exit %d after the second signal, want %d; the log: %s", code, exitCut, &p.log)
 	}
 }
 

@@ -61,17 +61,17 @@ func (m *module) checkSizes(memoryLimit int64) (faults []error) {
 	}
 	for _, mem := range m.memories {
 		switch {
-		case mem.shared:
+		case mem.Shared:
 			fault("shared memory; build without threads")
-		case mem.wide:
+		case mem.Wide:
 			fault("64-bit memory; build for wasm32")
-		case mem.min > uint64(memoryLimit)/wasmPage:
-			fault("asks for %d bytes of memory at start, its limit is %d; raise memory_limit or give the module less stack (for Zig and C, --stack)", mem.min*wasmPage, memoryLimit)
+		case mem.Min > uint64(memoryLimit)/wasmPage:
+			fault("asks for %d bytes of memory at start, its limit is %d; raise memory_limit or give the module less stack (for Zig and C, --stack)", mem.Min*wasmPage, memoryLimit)
 		}
 	}
 	for _, t := range m.tables {
-		if t.min > maxTableEntries {
-			fault("a table of %d entries; at most %d are allowed", t.min, maxTableEntries)
+		if t.Min > maxTableEntries {
+			fault("a table of %d entries; at most %d are allowed", t.Min, maxTableEntries)
 		}
 	}
 	return faults

@@ -3,7 +3,8 @@ package plugin
 import (
 	"errors"
 	"fmt"
-	"unicode/utf8"
+
+	"github.com/wasmeter/wasmeter/host/plugin/wasm"
 )
 
 // module is what the load checks need to know of a wasm binary: its
@@ -14,8 +15,8 @@ type module struct {
 	functions []uint32 // type index of each function, imported ones first
 	imports   []moduleImport
 	exports   []moduleExport
-	memories  []limits // imported ones are in imports only
-	tables    []limits
+	memories  []wasm.Limits // imported ones are in imports only
+	tables    []wasm.Limits
 	started   bool // has a start section
 	bodies    int  // entries of the code section
 	longest   int  // bytes of the longest function body
@@ -56,13 +57,6 @@ type moduleExport struct {
 	index uint32
 }
 
-// limits of a memory in pages, or of a table in entries.
-type limits struct {
-	min    uint64
-	shared bool
-	wide   bool // 64-bit addresses
-}
-
 // sectionRank is the place of each section id in a module; the data count
 // section (12) stands before code. Rank 0 is no section of core wasm 2.0.
 var sectionRank = [...]int{1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9, 12: 10, 10: 11, 11: 12}
@@ -74,41 +68,41 @@ var (
 
 // parseModule reads the interface of a wasm binary. It checks structure only
 // as far as it reads; wazero validates the whole.
-func parseModule(wasm []byte) (*module, error) {
-	if len(wasm) < 8 || string(wasm[:4]) != "\x00asm" {
+func parseModule(binary []byte) (*module, error) {
+	if len(binary) < 8 || string(binary[:4]) != "\x00asm" {
 		return nil, errNotWasm
 	}
-	switch string(wasm[4:8]) {
+	switch string(binary[4:8]) {
 	case "\x01\x00\x00\x00":
 	case "\x0d\x00\x01\x00":
 		return nil, errComponent
 	default:
-		return nil, fmt.Errorf("wasm version bytes % x; version 1 (01 00 00 00) is supported", wasm[4:8])
+		return nil, fmt.Errorf("wasm version bytes % x; version 1 (01 00 00 00) is supported", binary[4:8])
 	}
 	m := &module{}
-	r := &wasmReader{bytes: wasm[8:], base: 8}
-	for rank := 0; r.err == nil && len(r.bytes) > 0; {
-		id := r.byte()
-		section := r.sub(r.u32())
-		if r.err != nil {
+	r := wasm.NewReader(binary[8:], 8)
+	for rank := 0; r.Err() == nil && r.More(); {
+		id := r.Byte()
+		section := r.Sub(r.U32())
+		if r.Err() != nil {
 			break
 		}
 		if id != 0 {
 			if int(id) >= len(sectionRank) || sectionRank[id] == 0 {
-				return nil, fmt.Errorf("section %d at byte %d is not of core wasm 2.0; build without threads, exceptions or garbage collection", id, section.base)
+				return nil, fmt.Errorf("section %d at byte %d is not of core wasm 2.0; build without threads, exceptions or garbage collection", id, section.Offset())
 			}
 			if sectionRank[id] <= rank {
-				return nil, fmt.Errorf("section %d at byte %d is repeated or out of order", id, section.base)
+				return nil, fmt.Errorf("section %d at byte %d is repeated or out of order", id, section.Offset())
 			}
 			rank = sectionRank[id]
 		}
 		m.readSection(id, section)
-		if section.err != nil {
-			return nil, fmt.Errorf("section %d: %w", id, section.err)
+		if section.Err() != nil {
+			return nil, fmt.Errorf("section %d: %w", id, section.Err())
 		}
 	}
-	if r.err != nil {
-		return nil, r.err
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	if m.bodies != len(m.functions)-m.numImportedFunctions() {
 		return nil, fmt.Errorf("%d functions are declared and %d have a body", len(m.functions)-m.numImportedFunctions(), m.bodies)
@@ -128,66 +122,66 @@ func (m *module) numImportedFunctions() int {
 
 // readSection reads the sections that describe the interface and leaves the
 // others alone.
-func (m *module) readSection(id byte, r *wasmReader) {
+func (m *module) readSection(id byte, r *wasm.Reader) {
 	switch id {
 	case 1:
-		r.each(3, func() { m.types = append(m.types, r.functionType()) })
+		r.Each(3, func() { params, results := r.FunctionType(); m.types = append(m.types, signature{params, results}) })
 	case 2:
-		r.each(4, func() { m.readImport(r) })
+		r.Each(4, func() { m.readImport(r) })
 	case 3:
-		r.each(1, func() { m.addFunction(r, r.u32()) })
+		r.Each(1, func() { m.addFunction(r, r.U32()) })
 	case 4:
-		r.each(3, func() { m.tables = append(m.tables, r.table()) })
+		r.Each(3, func() { _, l := r.Table(); m.tables = append(m.tables, l) })
 	case 5:
-		r.each(2, func() { m.memories = append(m.memories, r.limits()) })
+		r.Each(2, func() { m.memories = append(m.memories, r.Limits()) })
 	case 7:
-		r.each(3, func() {
-			m.exports = append(m.exports, moduleExport{r.name(), externKind(r.byte()), r.u32()})
+		r.Each(3, func() {
+			m.exports = append(m.exports, moduleExport{r.Name(), externKind(r.Byte()), r.U32()})
 		})
 	case 8:
-		r.u32()
+		r.U32()
 		m.started = true
 	case 10:
-		r.each(1, func() {
-			body := r.sub(r.u32())
+		r.Each(1, func() {
+			body := r.Sub(r.U32())
 			m.bodies++
-			m.longest = max(m.longest, len(body.bytes))
+			m.longest = max(m.longest, len(body.Rest()))
 		})
 	default:
 		return
 	}
-	if r.err == nil && len(r.bytes) > 0 {
-		r.fail("%d bytes too many", len(r.bytes))
+	if r.Err() == nil && r.More() {
+		r.Fail("%d bytes too many", len(r.Rest()))
 	}
 }
 
-func (m *module) readImport(r *wasmReader) {
-	i := moduleImport{module: r.name(), name: r.name(), kind: externKind(r.byte())}
+func (m *module) readImport(r *wasm.Reader) {
+	i := moduleImport{module: r.Name(), name: r.Name(), kind: externKind(r.Byte())}
 	switch i.kind {
 	case externFunction:
-		index := r.u32()
+		index := r.U32()
 		m.addFunction(r, index)
-		if r.err == nil {
+		if r.Err() == nil {
 			i.signature = m.types[index]
 		}
 	case externTable:
-		r.table()
+		r.Table()
 	case externMemory:
-		r.limits()
+		r.Limits()
 	case externGlobal:
-		r.valueType()
-		r.byte()
+		r.ValueType()
+		r.Byte()
 	default:
-		r.fail("import %q.%q has unknown kind %d", i.module, i.name, i.kind)
+		r.Fail("import %q.%q has unknown kind %d", i.module, i.name, i.kind)
 	}
-	if r.err == nil {
+	if r.Err() == nil {
 		m.imports = append(m.imports, i)
 	}
 }
 
-func (m *module) addFunction(r *wasmReader, typeIndex uint32) {
-	if r.err == nil && int64(typeIndex) >= int64(len(m.types)) {
-		r.fail("function type %d of %d", typeIndex, len(m.types))
+func (m *module) addFunction(r *wasm.Reader, typeIndex uint32) {
+	if r.Err() == nil && int64(typeIndex) >= int64(len(m.types)) {
+		r.Fail("function type %d of %d", typeIndex, len(m.types))
 		return
 	}
 	m.functions = append(m.functions, typeIndex)
@@ -209,145 +203,4 @@ func (m *module) exportedSignature(e moduleExport) (signature, bool) {
 		return signature{}, false
 	}
 	return m.types[m.functions[e.index]], true
-}
-
-// wasmReader reads a wasm binary front to back. After its first error every
-// read gives zero.
-type wasmReader struct {
-	bytes []byte // what is left
-	base  int    // offset of bytes[0] in the file, for messages
-	err   error
-}
-
-func (r *wasmReader) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("byte %d: %s", r.base, fmt.Sprintf(format, args...))
-		r.bytes = nil
-	}
-}
-
-func (r *wasmReader) byte() byte {
-	if len(r.bytes) == 0 {
-		r.fail("the file is cut off")
-		return 0
-	}
-	b := r.bytes[0]
-	r.bytes = r.bytes[1:]
-	r.base++
-	return b
-}
-
-// uint reads an unsigned LEB128 number of at most bits bits.
-func (r *wasmReader) uint(bits int) uint64 {
-	var v uint64
-	for shift := 0; shift < bits; shift += 7 {
-		b := r.byte()
-		if r.err != nil {
-			return 0
-		}
-		if left := bits - shift; left < 7 && b&0x7f>>left != 0 {
-			break
-		}
-		v |= uint64(b&0x7f) << shift
-		if b&0x80 == 0 {
-			return v
-		}
-	}
-	r.fail("number of more than %d bits", bits)
-	return 0
-}
-
-func (r *wasmReader) u32() uint32 { return uint32(r.uint(32)) }
-
-// sub splits off the next n bytes as a reader of their own.
-func (r *wasmReader) sub(n uint32) *wasmReader {
-	if int64(n) > int64(len(r.bytes)) {
-		r.fail("%d bytes are announced, %d are left; the file is cut off", n, len(r.bytes))
-		return &wasmReader{base: r.base, err: r.err}
-	}
-	s := &wasmReader{bytes: r.bytes[:n:n], base: r.base}
-	r.bytes = r.bytes[n:]
-	r.base += int(n)
-	return s
-}
-
-// each calls read once for each entry of a vector. An entry takes at least
-// size bytes, so a count that the section can't hold is refused before
-// anything is allocated for it.
-func (r *wasmReader) each(size int, read func()) {
-	n := r.u32()
-	if int64(n)*int64(size) > int64(len(r.bytes)) {
-		r.fail("%d entries are announced, %d bytes are left", n, len(r.bytes))
-	}
-	for range n {
-		if r.err != nil {
-			return
-		}
-		read()
-	}
-}
-
-func (r *wasmReader) name() string {
-	s := r.sub(r.u32())
-	if s.err == nil && !utf8.Valid(s.bytes) {
-		r.fail("a name is not UTF-8: %q", s.bytes)
-	}
-	return string(s.bytes)
-}
-
-func (r *wasmReader) functionType() signature {
-	if form := r.byte(); r.err == nil && form != 0x60 {
-		r.fail("type form %#x; function types (0x60) are supported", form)
-	}
-	return signature{r.valueTypes(), r.valueTypes()}
-}
-
-func (r *wasmReader) valueTypes() string {
-	var letters []byte
-	r.each(1, func() { letters = append(letters, r.valueType()) })
-	return string(letters)
-}
-
-func (r *wasmReader) valueType() byte {
-	switch t := r.byte(); t {
-	case 0x7f:
-		return 'i'
-	case 0x7e:
-		return 'I'
-	case 0x7d:
-		return 'f'
-	case 0x7c:
-		return 'F'
-	case 0x7b:
-		return 'v'
-	case 0x70, 0x6f:
-		return 'r'
-	default:
-		r.fail("value type %#x", t)
-		return 0
-	}
-}
-
-func (r *wasmReader) table() limits {
-	if t := r.byte(); r.err == nil && t != 0x70 && t != 0x6f {
-		r.fail("table of type %#x", t)
-	}
-	return r.limits()
-}
-
-func (r *wasmReader) limits() limits {
-	flags := r.byte()
-	if flags > 7 {
-		r.fail("limits with flags %#x", flags)
-	}
-	l := limits{shared: flags&2 != 0, wide: flags&4 != 0}
-	bits := 32
-	if l.wide {
-		bits = 64
-	}
-	l.min = r.uint(bits)
-	if flags&1 != 0 {
-		r.uint(bits)
-	}
-	return l
 }
