@@ -125,13 +125,19 @@ func (m *module) numImportedFunctions() int {
 func (m *module) readSection(id byte, r *wasm.Reader) {
 	switch id {
 	case 1:
-		r.Each(3, func() { params, results := r.FunctionType(); m.types = append(m.types, signature{params, results}) })
+		r.Each(3, func() {
+			params, results := r.FunctionType()
+			m.types = append(m.types, signature{params, results})
+		})
 	case 2:
 		r.Each(4, func() { m.readImport(r) })
 	case 3:
 		r.Each(1, func() { m.addFunction(r, r.U32()) })
 	case 4:
-		r.Each(3, func() { _, l := r.Table(); m.tables = append(m.tables, l) })
+		r.Each(3, func() {
+			_, l := r.Table()
+			m.tables = append(m.tables, l)
+		})
 	case 5:
 		r.Each(2, func() { m.memories = append(m.memories, r.Limits()) })
 	case 7:
