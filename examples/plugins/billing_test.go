@@ -1,0 +1,158 @@
+// Package plugins tests the examples that are written in several languages.
+package plugins
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wasmeter/wasmeter/host/plugin"
+)
+
+const prices = `{"input": 2500000, "output": 10000000}`
+
+// billings are the billing example in each language. Those with a script are
+// committed with their module, since not every machine has the compiler.
+var billings = []struct{ language, folder, script, source string }{
+	{language: "go", folder: "billing"},
+	{"zig", "billing-zig", "../../sdk/zig/build.sh", "billing.zig"},
+}
+
+// module gives the bytes of a billing example.
+func module(t *testing.T, folder, script string) []byte {
+	t.Helper()
+	path := filepath.Join(folder, "billing.wasm")
+	if script == "" {
+		path = filepath.Join(t.TempDir(), "billing.wasm")
+		build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./"+folder)
+		build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=", "GOEXPERIMENT=")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", build.Args, err, out)
+		}
+	}
+	wasm, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// TestBillingIsTheSame: the example gives the same bytes in every language.
+func TestBillingIsTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and compiles a Go guest, some seconds; run without -short")
+	}
+	ctx := context.Background()
+	host, err := plugin.NewHost(ctx, plugin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close(ctx)
+	for _, b := range billings {
+		t.Run(b.language, func(t *testing.T) {
+			spec := plugin.Spec{
+				Name: "billing", Wasm: module(t, b.folder, b.script), Config: []byte(prices),
+				Grants: plugin.Grants{Fields: []string{"billing"}}, OnError: plugin.Closed,
+			}
+			loaded, err := host.Load(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer loaded.Close(ctx)
+			chain, err := plugin.NewChain(loaded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Worked out by hand: 2.5 and 10 micro-dollars a token.
+			for _, c := range []struct {
+				prompt, completion uint32
+				want               string
+			}{
+				{0, 0, "0"},
+				{1, 0, "3"}, // 2.5
+				{0, 1, "10"},
+				{3, 0, "8"}, // 7.5
+				{23, 8, "138"},
+				{math.MaxUint32, math.MaxUint32, "53687091188"}, // 53687091187.5
+			} {
+				frame := &plugin.Frame{
+					PromptTokens: c.prompt, CompletionTokens: c.completion,
+					// A frame of any size leaves the price as it is.
+					Metadata: strings.Repeat("m", int(c.prompt%100_000)),
+				}
+				members, err := chain.Shape(ctx, frame, nil)
+				want := fmt.Sprintf(`"billing":{"cost_micro_usd":%s,"currency":"USD"}`, c.want)
+				if err != nil || string(members) != want {
+					t.Errorf("%d + %d tokens: got %s, %v; want %s", c.prompt, c.completion, members, err, want)
+				}
+			}
+			testRefusals(t, host, spec)
+		})
+	}
+}
+
+// testRefusals: a book that can't be read is refused, with the reason.
+func testRefusals(t *testing.T, host *plugin.Host, spec plugin.Spec) {
+	for config, want := range map[string]string{
+		`{"input":0,"output":2000000000}`:           "",
+		`{}`:                                        "missing",
+		`{"input":1}`:                               "output: missing",
+		`{"input":1,"ouput":2}`:                     "ouput: unknown price",
+		`{"input":1,"\u006futput":2}`:               "",
+		`{"input":-1,"output":2}`:                   "input: -1 is not",
+		`{"input":0.5,"output":2}`:                  "input: 0.5 is not",
+		`{"input":"1","output":2}`:                  `input: "1" is not`,
+		`{"input":null,"output":2}`:                 "input: null is not",
+		`{"input":{"a":[1,"}"]},"output":2}`:        "is not a whole number",
+		`{"input":1,"output":2000000001}`:           "output: 2000000001 is not",
+		`{"input":1,"output":99999999999999999999}`: "output: 99999999999999999999 is not",
+	} {
+		spec.Config = []byte(config)
+		loaded, err := host.Load(context.Background(), spec)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", config, err, want)
+		}
+		if err == nil {
+			if err := loaded.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestBillingIsBuiltFromItsSource: the committed module is what its source
+// gives.
+func TestBillingIsBuiltFromItsSource(t *testing.T) {
+	for _, b := range billings {
+		if b.script == "" {
+			continue
+		}
+		t.Run(b.language, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "billing.wasm")
+			build := exec.Command("sh", b.script, filepath.Join(b.folder, b.source), path)
+			out, err := build.CombinedOutput()
+			const noToolchain = 3
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == noToolchain {
+				t.Skipf("not rebuilt: %s", out)
+			}
+			if err != nil {
+				t.Fatalf("%v: %v\n%s", build.Args, err, out)
+			}
+			rebuilt, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if committed := module(t, b.folder, b.script); !bytes.Equal(committed, rebuilt) {
+				t.Errorf("%s/billing.wasm has %d bytes and is not what its source gives, %d bytes; run %s %s/%s %s/billing.wasm",
+					b.folder, len(committed), len(rebuilt), b.script, b.folder, b.source, b.folder)
+			}
+		})
+	}
+}

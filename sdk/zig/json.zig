@@ -1,0 +1,226 @@
+//! A writer of JSON that cannot write it wrong.
+
+const std = @import("std");
+const bytes = @import("bytes.zig");
+
+/// Json writes members of an object, and elements of a list, whose key is
+/// ignored. Text is escaped, a byte that is not UTF-8 becomes U+FFFD, what is
+/// left open is closed when the hook returns. Keys are not checked for
+/// duplicates; the server refuses those.
+pub const Json = struct {
+    text: bytes.List = .{},
+    /// The closing brackets still to come, innermost last.
+    open: bytes.List = .{},
+    /// The length of what precedes the first member.
+    head: usize = 0,
+
+    /// Begins anew behind head, keeping the memory.
+    pub fn reset(w: *Json, head: []const u8) void {
+        w.text.clear();
+        w.open.clear();
+        w.text.append(head);
+        w.head = head.len;
+    }
+
+    /// What was written so far, with its head.
+    pub fn written(w: *const Json) []const u8 {
+        return w.text.items();
+    }
+
+    pub fn empty(w: *const Json) bool {
+        return w.text.items().len == w.head;
+    }
+
+    /// Opens an object; end closes it.
+    pub fn object(w: *Json, name: []const u8) void {
+        w.enter(name, '{', '}');
+    }
+
+    /// Opens a list; end closes it.
+    pub fn list(w: *Json, name: []const u8) void {
+        w.enter(name, '[', ']');
+    }
+
+    /// Closes the innermost object or list. Without one it does nothing.
+    pub fn end(w: *Json) void {
+        w.text.appendByte(w.open.pop() orelse return);
+    }
+
+    pub fn closeAll(w: *Json) void {
+        while (w.open.last() != null) w.end();
+    }
+
+    pub fn str(w: *Json, name: []const u8, value: []const u8) void {
+        w.key(name);
+        w.string(value);
+    }
+
+    /// Writes an integer. Money is best written so, in a unit small enough:
+    /// micro-dollars, never dollars in a float.
+    pub fn int(w: *Json, name: []const u8, value: i64) void {
+        w.key(name);
+        if (value < 0) w.text.appendByte('-');
+        w.digits(@abs(value));
+    }
+
+    pub fn uint(w: *Json, name: []const u8, value: u64) void {
+        w.key(name);
+        w.digits(value);
+    }
+
+    pub fn boolean(w: *Json, name: []const u8, value: bool) void {
+        w.raw(name, if (value) "true" else "false");
+    }
+
+    pub fn nil(w: *Json, name: []const u8) void {
+        w.raw(name, "null");
+    }
+
+    /// Writes nanoseconds as milliseconds, exactly: 1500000 is 1.5, 5000000 is
+    /// 5.0 and 0 is 0.0.
+    pub fn millis(w: *Json, name: []const u8, ns: u64) void {
+        w.key(name);
+        w.decimal(ns / places, ns % places);
+    }
+
+    /// Writes num / den rounded half up to 6 places: 2/3 is 0.666667. It
+    /// writes null when den is 0.
+    pub fn ratio(w: *Json, name: []const u8, num: u64, den: u64) void {
+        if (den == 0) return w.nil(name);
+        w.key(name);
+        const rest = num % den;
+        var micro: u64 = undefined;
+        var left: u64 = undefined;
+        if (rest <= std.math.maxInt(u64) / places) {
+            micro = rest * places / den;
+            left = rest * places % den;
+        } else {
+            const product = @as(u128, rest) * places;
+            micro = @intCast(product / den);
+            left = @intCast(product % den);
+        }
+        if (left >= den - left) micro += 1;
+        w.decimal(num / den + micro / places, micro % places);
+    }
+
+    /// Writes a value that is JSON already, such as Request.specJson. The
+    /// server refuses the whole result if it is not.
+    pub fn raw(w: *Json, name: []const u8, value: []const u8) void {
+        w.key(name);
+        w.text.append(value);
+    }
+
+    /// Writes the comma that a value needs, and its key if it stands in an
+    /// object.
+    fn key(w: *Json, name: []const u8) void {
+        if (w.text.last()) |last| {
+            if (last != '{' and last != '[') w.text.appendByte(',');
+        }
+        if (w.open.last() == ']') return;
+        w.string(name);
+        w.text.appendByte(':');
+    }
+
+    fn enter(w: *Json, name: []const u8, opening: u8, closing: u8) void {
+        w.key(name);
+        w.text.appendByte(opening);
+        w.open.appendByte(closing);
+    }
+
+    fn digits(w: *Json, value: u64) void {
+        var buffer: [20]u8 = undefined; // as many as 2^64 has
+        var at = buffer.len;
+        var left = value;
+        while (true) {
+            at -= 1;
+            buffer[at] = '0' + @as(u8, @intCast(left % 10));
+            left /= 10;
+            if (left == 0) break;
+        }
+        w.text.append(buffer[at..]);
+    }
+
+    const places = 1_000_000;
+
+    /// Writes whole + micro/1e6 with at least one place and no trailing zeros
+    /// behind it.
+    fn decimal(w: *Json, whole: u64, micro: u64) void {
+        w.digits(whole);
+        var buffer: [7]u8 = undefined;
+        var left = micro;
+        var at: usize = buffer.len;
+        while (at > 1) {
+            at -= 1;
+            buffer[at] = '0' + @as(u8, @intCast(left % 10));
+            left /= 10;
+        }
+        buffer[0] = '.';
+        var len: usize = buffer.len;
+        while (len > 2 and buffer[len - 1] == '0') len -= 1;
+        w.text.append(buffer[0..len]);
+    }
+
+    fn string(w: *Json, value: []const u8) void {
+        w.text.appendByte('"');
+        var copied: usize = 0; // value[0..copied] is written
+        var at: usize = 0;
+        while (at < value.len) {
+            const c = value[at];
+            if (c >= ' ' and c < 0x80 and c != '"' and c != '\\') {
+                at += 1;
+                continue;
+            }
+            if (c >= 0x80) {
+                const size = sequence(value[at..]);
+                if (size > 0) {
+                    at += size;
+                    continue;
+                }
+            }
+            w.text.append(value[copied..at]);
+            w.escape(c);
+            at += 1;
+            copied = at;
+        }
+        w.text.append(value[copied..]);
+        w.text.appendByte('"');
+    }
+
+    fn escape(w: *Json, c: u8) void {
+        switch (c) {
+            '"' => w.text.append("\\\""),
+            '\\' => w.text.append("\\\\"),
+            '\n' => w.text.append("\\n"),
+            '\t' => w.text.append("\\t"),
+            '\r' => w.text.append("\\r"),
+            else => if (c < ' ') {
+                const hex = "0123456789abcdef";
+                w.text.append(&.{ '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] });
+            } else w.text.append("\u{FFFD}"),
+        }
+    }
+};
+
+/// The length of the UTF-8 sequence of two to four bytes that text begins
+/// with, 0 if it is none. Unicode 15, table 3-7.
+fn sequence(text: []const u8) usize {
+    const size: usize = switch (text[0]) {
+        0xC2...0xDF => 2,
+        0xE0...0xEF => 3,
+        0xF0...0xF4 => 4,
+        else => return 0,
+    };
+    if (text.len < size) return 0;
+    const lowest: u8, const highest: u8 = switch (text[0]) {
+        0xE0 => .{ 0xA0, 0xBF },
+        0xED => .{ 0x80, 0x9F },
+        0xF0 => .{ 0x90, 0xBF },
+        0xF4 => .{ 0x80, 0x8F },
+        else => .{ 0x80, 0xBF },
+    };
+    if (text[1] < lowest or text[1] > highest) return 0;
+    for (text[2..size]) |c| {
+        if (c & 0xC0 != 0x80) return 0;
+    }
+    return size;
+}
