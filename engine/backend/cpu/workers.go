@@ -20,7 +20,7 @@ type task interface {
 // has put aside delays the chunk it holds and nothing else; one that comes late
 // to a phase finds nothing to do. Between phases the goroutines spin, because a
 // phase follows the other within microseconds; after spinTime they park, so an
-// idle engine uses no processor. See RATIONALE.md: workers of the CPU backend.
+// idle engine uses no processor. See RATIONALE.md: why are the workers a word and a spin.
 type workers struct {
 	ops     *kernels.Ops
 	scratch []scratch // one for each thread; the caller's is the first
