@@ -23,6 +23,7 @@ const prices = `{"input": 2500000, "output": 10000000}`
 var billings = []struct{ language, folder, script, source string }{
 	{language: "go", folder: "billing"},
 	{"zig", "billing-zig", "../../sdk/zig/build.sh", "billing.zig"},
+	{"rust", "billing-rust", "../../sdk/rust/build.sh", "billing.rs"},
 }
 
 // module gives the bytes of a billing example.
