@@ -94,7 +94,7 @@ func (l *loop) abort(s *Stream, err error) {
 	now := l.options.Now()
 	for _, q := range l.streams[s] {
 		if q != nil {
-			l.finish(q, Output{Finish: Abort, Err: err, StopToken: -1}, now)
+			l.finish(q, Output{Finish: Abort}, End{Err: err, StopToken: -1}, now)
 		}
 	}
 	if l.scheduler.idle() {
@@ -225,7 +225,7 @@ func (l *loop) accept(q *sequence, i int, end time.Duration) {
 	q.tokens = append(q.tokens, token.ID)
 	q.life.CompletionTokens++
 	q.sampler.Accept(token.ID)
-	o := Output{Tokens: l.sampled[i : i+1], StopToken: -1}
+	o, last := Output{Tokens: l.sampled[i : i+1]}, End{StopToken: -1}
 	if q.output() == 1 {
 		o.Prompt = q.scored
 	}
@@ -233,7 +233,7 @@ func (l *loop) accept(q *sequence, i int, end time.Duration) {
 	case !r.IgnoreEOS && slices.Contains(l.ends, token.ID):
 		o.Finish = Stop
 	case slices.Contains(r.StopTokens, token.ID):
-		o.Finish, o.StopToken = Stop, token.ID
+		o.Finish, last.StopToken = Stop, token.ID
 	}
 	dst := l.text[:0]
 	switch {
@@ -244,18 +244,18 @@ func (l *loop) accept(q *sequence, i int, end time.Duration) {
 	default:
 		var hit string
 		if dst, hit = q.text.push(dst, token.ID); hit != "" {
-			o.Finish, o.StopString = Stop, hit
+			o.Finish, last.StopString = Stop, hit
 		}
 	}
 	if o.Finish == None && len(q.tokens) >= q.limit {
 		o.Finish = Length
 	}
-	if o.Finish != None && o.StopString == "" {
+	if o.Finish != None && last.StopString == "" {
 		dst = q.text.flush(dst)
 	}
 	l.text, o.Text = dst, dst
 	if o.Finish != None {
-		l.finish(q, o, end)
+		l.finish(q, o, last, end)
 		return
 	}
 	o.Choice = q.choice
@@ -266,7 +266,7 @@ func (l *loop) accept(q *sequence, i int, end time.Duration) {
 }
 
 // finish ends a sequence in whatever way and publishes its last output.
-func (l *loop) finish(q *sequence, o Output, at time.Duration) {
+func (l *loop) finish(q *sequence, o Output, end End, at time.Duration) {
 	s := q.stream
 	if q.life.Scheduled == 0 {
 		l.engine.leftQueue(q.prompt)
@@ -284,7 +284,8 @@ func (l *loop) finish(q *sequence, o Output, at time.Duration) {
 	if f := l.options.Listener.Finish; f != nil {
 		f(s.req, o.Finish, &q.life)
 	}
-	o.Choice, o.Life, o.Events = q.choice, q.life, q.events
+	end.Life, end.Events = q.life, q.events
+	o.Choice, o.End = q.choice, &end
 	l.streams[s][q.choice] = nil
 	s.open--
 	if s.open == 0 {
@@ -298,7 +299,7 @@ func (l *loop) finish(q *sequence, o Output, at time.Duration) {
 func (l *loop) fail(plan []work, err error, end time.Duration) {
 	l.options.Logger.Error("step not computed", "error", err, "sequences", len(plan), "rows", l.batch.Rows())
 	for _, w := range plan {
-		l.finish(w.seq, Output{Finish: Failed, Err: err, StopToken: -1}, end)
+		l.finish(w.seq, Output{Finish: Failed}, End{Err: err, StopToken: -1}, end)
 	}
 }
 

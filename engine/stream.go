@@ -42,6 +42,12 @@ type Output struct {
 	// Finish says why the choice ended; None while it runs. It is set in the
 	// last output of each choice, and once only.
 	Finish FinishReason
+	// End is set with Finish, and nil before.
+	*End
+}
+
+// End is what there is to say when a choice has ended.
+type End struct {
 	// Err is the device's error when Finish is Failed, and ErrSlowReader when
 	// that is why it is Abort.
 	Err error
@@ -49,10 +55,9 @@ type Output struct {
 	// StopToken the stop token from the request, or −1.
 	StopString string
 	StopToken  int32
-	// Life is complete when Finish is set.
+	// Life is complete.
 	Life Life
-	// Events are the choice's events, if the request asked for them; set with
-	// Finish.
+	// Events are the choice's events, if the request asked for them.
 	Events []Event
 }
 

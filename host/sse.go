@@ -53,7 +53,7 @@ func (s *Server) sendStream(c *fiber.Ctx, r *run, e events) error {
 		return err
 	}
 	b := &streamBody{run: r, events: e, timer: timer, conn: c.Context().Conn()}
-	b.buffer = e.open(b.buffer)
+	b.buffer = e.open(make([]byte, 0, 1024)) // about three chunks
 	b.add(first, err)
 	c.Set(fiber.HeaderContentType, "text/event-stream; charset=utf-8")
 	c.Set(fiber.HeaderCacheControl, "no-cache")
