@@ -24,6 +24,7 @@ var billings = []struct{ language, folder, script, source string }{
 	{language: "go", folder: "billing"},
 	{"zig", "billing-zig", "../../sdk/zig/build.sh", "billing.zig"},
 	{"rust", "billing-rust", "../../sdk/rust/build.sh", "billing.rs"},
+	{"assemblyscript", "billing-assemblyscript", "../../sdk/assemblyscript/build.sh", "billing.ts"},
 }
 
 // module gives the bytes of a billing example.
@@ -131,6 +132,9 @@ func testRefusals(t *testing.T, host *plugin.Host, spec plugin.Spec) {
 // TestBillingIsBuiltFromItsSource: the committed module is what its source
 // gives.
 func TestBillingIsBuiltFromItsSource(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers, some seconds each; run without -short")
+	}
 	for _, b := range billings {
 		if b.script == "" {
 			continue
