@@ -14,6 +14,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/sample"
 	"github.com/wasmeter/wasmeter/host/keys"
 	"github.com/wasmeter/wasmeter/host/openai"
+	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
 // run is one request in flight: what the three generating endpoints share.
@@ -37,7 +38,7 @@ type run struct {
 	// What follows is owned by the goroutine that answers.
 	delivery engine.Delivery
 	choices  []choice
-	members  []byte
+	plugins  plugin.State
 }
 
 // choice is what has come of one choice.

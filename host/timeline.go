@@ -13,13 +13,12 @@ import (
 // the answer.
 func (r *run) shape(ctx context.Context, usageChunk bool) ([]byte, error) {
 	chain := r.server.parts.Plugins
-	if !chain.Shapes() {
+	if !chain.Has(plugin.HookShape) {
 		return nil, nil
 	}
 	frame := r.frame(usageChunk)
-	var err error
-	r.members, err = chain.Shape(ctx, &frame, r.members)
-	return r.members, err
+	shaped, err := chain.Shape(ctx, &frame, &r.plugins)
+	return shaped.Members, err
 }
 
 // frame is what plugins are told: the run's life as integers. Its stamps count

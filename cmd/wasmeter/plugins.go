@@ -32,7 +32,9 @@ func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, obs
 		Logger:   logger,
 		Observer: observe,
 		// A plugin is called for every endpoint.
-		Reserved: slices.Concat(openai.Reserved(openai.Chat), openai.Reserved(openai.Responses)),
+		Reserved:        slices.Concat(openai.Reserved(openai.Chat), openai.Reserved(openai.Responses)),
+		ReservedUsage:   openai.ReservedUsage(),
+		ReservedHeaders: []string{"x-request-id", "x-accel-buffering", "x-wasmeter-rewritten"},
 	})
 	if err != nil {
 		return nil, err

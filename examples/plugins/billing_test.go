@@ -89,10 +89,10 @@ func TestBillingIsTheSame(t *testing.T) {
 					// A frame of any size leaves the price as it is.
 					Metadata: strings.Repeat("m", int(c.prompt%100_000)),
 				}
-				members, err := chain.Shape(ctx, frame, nil)
+				shaped, err := chain.Shape(ctx, frame, new(plugin.State))
 				want := fmt.Sprintf(`"billing":{"cost_micro_usd":%s,"currency":"USD"}`, c.want)
-				if err != nil || string(members) != want {
-					t.Errorf("%d + %d tokens: got %s, %v; want %s", c.prompt, c.completion, members, err, want)
+				if err != nil || string(shaped.Members) != want {
+					t.Errorf("%d + %d tokens: got %s, %v; want %s", c.prompt, c.completion, shaped.Members, err, want)
 				}
 			}
 			testRefusals(t, host, spec)

@@ -22,3 +22,11 @@ func Reserved(e Endpoint) []string {
 	}
 	return slices.Clone(chatKeys)
 }
+
+// ReservedUsage lists the members of usage, of every endpoint, which a plugin may not set.
+func ReservedUsage() []string {
+	return []string{
+		"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details",
+		"input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details",
+	}
+}

@@ -26,8 +26,14 @@ const (
 	maxTableEntries  = 64 << 10
 	maxResultBytes   = 16 << 10
 	maxResultDepth   = 16
+	maxDocumentDepth = 128      // of a document that replaces the answer's
+	maxDocumentMore  = 64 << 10 // bytes by which it may be longer
 	maxCarryBytes    = 4 << 10
-	maxLogLine       = 2 << 10 // also the most that one fd_write takes
+	maxHeaders       = 16
+	maxHeaderBytes   = 1 << 10
+	maxDenyMessage   = 1 << 10
+	maxRetryAfter    = 24 * 3600 // s
+	maxLogLine       = 2 << 10   // also the most that one fd_write takes
 	maxIovecs        = 16
 	maxRandomBytes   = 256
 
@@ -38,7 +44,7 @@ const (
 // values are those of the frame's hook byte.
 type Hook uint8
 
-// Hooks of ABI v1. The host calls HookShape.
+// Hooks of ABI v1.
 const (
 	HookRequest Hook = 1
 	HookShape   Hook = 2
@@ -61,6 +67,37 @@ func (h Hook) String() string {
 	return "none"
 }
 
+// export gives the name of the function that is the hook.
+func (h Hook) export() string { return "wasmeter_" + h.String() }
+
+// bit gives the hook's bit of the mask.
+func (h Hook) bit() mask {
+	switch h {
+	case HookRequest:
+		return maskRequest
+	case HookShape:
+		return maskShape
+	case HookChunk:
+		return maskChunk
+	}
+	return maskFinish
+}
+
+// parts gives the optional parts of the frame that a plugin with mask m sees
+// in this hook. A chunk hook is about a document, so it always has it; a
+// finish hook comes when the documents are gone.
+func (h Hook) parts(m mask) mask {
+	switch h {
+	case HookRequest:
+		return m & maskRequestBody
+	case HookShape:
+		return m & (maskEvents | maskChoices | maskResponseBody)
+	case HookChunk:
+		return maskResponseBody
+	}
+	return m & (maskEvents | maskChoices)
+}
+
 // mask is what wasmeter_init returns: the hooks a plugin has and the parts
 // of the frame it reads.
 type mask uint32
@@ -76,22 +113,7 @@ const (
 	maskChoices      mask = 1 << 11
 
 	maskKnown = maskShape | maskFinish | maskRequest | maskChunk | maskEvents | maskResponseBody | maskRequestBody | maskChoices
-	// maskServed are the bits this host acts on. A plugin that sets another
-	// is refused: leaving its hook out silently would lose its bills.
-	maskServed = maskShape | maskEvents | maskChoices
 )
-
-// maskNames names each bit for error messages.
-var maskNames = [...]struct {
-	bit  mask
-	name string
-}{
-	{maskFinish, "hook finish"},
-	{maskRequest, "hook request"},
-	{maskChunk, "hook chunk"},
-	{maskResponseBody, "the response document"},
-	{maskRequestBody, "the request document"},
-}
 
 // signature is the type of a function, one letter for a value: i for i32, I
 // for i64, f for f32, F for f64, v and r for the others (vectors and
@@ -151,20 +173,22 @@ var exportRules = [...]struct {
 }
 
 // importRule is a function of module wasmeter_v1. An import with a grant
-// needs that configuration key.
+// needs that configuration key; one with egress takes content out of the
+// sandbox to where it stays.
 type importRule struct {
 	name      string
 	signature signature
 	grant     string
+	egress    bool
 }
 
 var importRules = [...]importRule{
-	{"log", signature{"iii", ""}, ""},
-	{"emit", signature{"iii", "i"}, "emit"},
-	{"metric_add", signature{"iiF", "i"}, "metrics"},
-	{"metric_observe", signature{"iiF", "i"}, "metrics"},
-	{"kv_get", signature{"iiii", "i"}, "kv.read"},
-	{"kv_set", signature{"iiiii", "i"}, "kv.write"},
-	{"kv_add", signature{"iiIi", "I"}, "kv.write"},
-	{"now_unix_ns", signature{"", "I"}, "clock"},
+	{"log", signature{"iii", ""}, "", true},
+	{"emit", signature{"iii", "i"}, "emit", true},
+	{"metric_add", signature{"iiF", "i"}, "metrics", false},
+	{"metric_observe", signature{"iiF", "i"}, "metrics", false},
+	{"kv_get", signature{"iiii", "i"}, "kv.read", false},
+	{"kv_set", signature{"iiiii", "i"}, "kv.write", true},
+	{"kv_add", signature{"iiIi", "I"}, "kv.write", true},
+	{"now_unix_ns", signature{"", "I"}, "clock", false},
 }

@@ -30,7 +30,7 @@ var wasiRules = map[string]signature{
 // checkModule reads a module's interface and holds it against the ABI, the
 // grants and the memory limit (bytes), before anything is compiled or run.
 // It reports every fault at once.
-func checkModule(wasm []byte, memoryLimit int64) error {
+func checkModule(wasm []byte, memoryLimit int64, grants *Grants) error {
 	if len(wasm) > maxModuleBytes {
 		return fmt.Errorf("module of %d bytes; at most %d (32 MiB) are allowed: strip debug information (for Go, -ldflags=\"-s -w\")", len(wasm), maxModuleBytes)
 	}
@@ -40,7 +40,7 @@ func checkModule(wasm []byte, memoryLimit int64) error {
 	}
 	var faults []error
 	faults = append(faults, m.checkSizes(memoryLimit)...)
-	faults = append(faults, m.checkImports()...)
+	faults = append(faults, m.checkImports(grants)...)
 	faults = append(faults, m.checkExports()...)
 	return errors.Join(faults...)
 }
@@ -77,16 +77,16 @@ func (m *module) checkSizes(memoryLimit int64) (faults []error) {
 	return faults
 }
 
-func (m *module) checkImports() (faults []error) {
+func (m *module) checkImports(grants *Grants) (faults []error) {
 	for _, i := range m.imports {
-		if err := i.check(); err != nil {
+		if err := i.check(grants); err != nil {
 			faults = append(faults, err)
 		}
 	}
 	return faults
 }
 
-func (i moduleImport) check() error {
+func (i moduleImport) check(grants *Grants) error {
 	if i.kind != externFunction {
 		return fmt.Errorf("imports the %s %q.%q; a plugin brings its own and exports it", i.kind, i.module, i.name)
 	}
@@ -98,8 +98,11 @@ func (i moduleImport) check() error {
 			return fmt.Errorf("imports unknown function %s.%s; the ABI has %s", i.module, i.name, importNames())
 		}
 		rule := importRules[at]
-		if rule.grant != "" {
-			return fmt.Errorf("imports %s.%s, which needs the configuration key grants.%s; that grant is not available yet", i.module, i.name, rule.grant)
+		if !grants.permits(rule.grant) {
+			return fmt.Errorf("imports %s.%s, which needs the configuration key grants.%s: true; set it if the plugin may do that", i.module, i.name, rule.grant)
+		}
+		if rule.egress && grants.confined() {
+			return fmt.Errorf("imports %s.%s and may read bodies, so that prompts could leave through it; set grants.content_egress: true if they may", i.module, i.name)
 		}
 		want = rule.signature
 	case wasiModule:

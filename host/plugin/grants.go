@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -18,7 +19,7 @@ type Grants struct {
 	Fields []string
 	// UsageExtend are members it may add to usage.
 	UsageExtend []string
-	// Headers are response headers it may set, x-….
+	// Headers are response headers it may set, x-…, in lower case.
 	Headers []string
 	Emit    bool // append billing and audit records
 	Metrics bool // count and observe declared metrics
@@ -30,52 +31,71 @@ type Grants struct {
 	ReadRequest   bool // see the request document
 	ReadResponse  bool // see the response document
 	ContentEgress bool // read bodies and also emit, log or write
-	Rewrite       bool
-	Deny          bool
-	Admission     bool
+	Rewrite       bool // replace documents and chunks
+	Deny          bool // refuse requests
+	Admission     bool // set priority and deadline; not available yet
 }
 
-// validate refuses grants this host can't honour and fields that would
-// collide with the wire's own.
-func (g *Grants) validate(reserved map[string]bool) []error {
+// validate refuses names that would collide with the wire's own, and grants
+// that this host can't honour.
+func (g *Grants) validate(reserved *reservedNames) []error {
 	var faults []error
-	for _, later := range []struct {
-		key string
-		set bool
+	if g.Admission {
+		faults = append(faults, errors.New("grants.admission: not available yet: the engine has neither priorities nor deadlines"))
+	}
+	for _, list := range []struct {
+		key      string
+		names    []string
+		reserved map[string]bool
+		check    func(string) error
 	}{
-		{"usage_extend", len(g.UsageExtend) > 0},
-		{"headers", len(g.Headers) > 0},
-		{"emit", g.Emit},
-		{"metrics", g.Metrics},
-		{"clock", g.Clock},
-		{"kv.read", g.KVRead},
-		{"kv.write", g.KVWrite},
-		{"read.request", g.ReadRequest},
-		{"read.response", g.ReadResponse},
-		{"content_egress", g.ContentEgress},
-		{"rewrite", g.Rewrite},
-		{"deny", g.Deny},
-		{"admission", g.Admission},
+		{"fields", g.Fields, reserved.fields, checkGrantedField},
+		{"usage_extend", g.UsageExtend, reserved.usage, checkGrantedField},
+		{"headers", g.Headers, reserved.headers, checkGrantedHeader},
 	} {
-		if later.set {
-			faults = append(faults, fmt.Errorf("grants.%s: not available yet", later.key))
+		if len(list.names) > maxGrantedFields {
+			faults = append(faults, fmt.Errorf("grants.%s: %d names; at most %d", list.key, len(list.names), maxGrantedFields))
 		}
-	}
-	if len(g.Fields) > maxGrantedFields {
-		faults = append(faults, fmt.Errorf("grants.fields: %d names; at most %d", len(g.Fields), maxGrantedFields))
-	}
-	for _, name := range g.Fields {
-		if err := checkGrantedField(name, reserved); err != nil {
-			faults = append(faults, fmt.Errorf("grants.fields: %w", err))
+		for _, name := range list.names {
+			err := list.check(name)
+			if list.reserved[name] {
+				err = fmt.Errorf("%q is a member of the API itself; choose another name, such as x_%s", name, name)
+				if list.key == "headers" {
+					err = fmt.Errorf("%q is a header of the server's own; choose another name", name)
+				}
+			}
+			if err != nil {
+				faults = append(faults, fmt.Errorf("grants.%s: %w", list.key, err))
+			}
 		}
 	}
 	return faults
 }
 
-func checkGrantedField(name string, reserved map[string]bool) error {
-	if reserved[name] {
-		return fmt.Errorf("%q is a member of the API itself; choose another name, such as x_%s", name, name)
+// permits reports whether a configuration key of an import is granted.
+func (g *Grants) permits(key string) bool {
+	switch key {
+	case "":
+		return true
+	case "emit":
+		return g.Emit
+	case "metrics":
+		return g.Metrics
+	case "clock":
+		return g.Clock
+	case "kv.read":
+		return g.KVRead
+	case "kv.write":
+		return g.KVWrite
 	}
+	return false
+}
+
+// confined reports whether the plugin reads bodies and nothing of them may
+// leave it but in the answer itself.
+func (g *Grants) confined() bool { return (g.ReadRequest || g.ReadResponse) && !g.ContentEgress }
+
+func checkGrantedField(name string) error {
 	prefix := strings.TrimSuffix(name, "*")
 	if prefix == "" || len(name) > maxFieldName {
 		return fmt.Errorf("%q; a name has 1 to %d characters, and * alone is no name", name, maxFieldName)
@@ -88,16 +108,30 @@ func checkGrantedField(name string, reserved map[string]bool) error {
 	return nil
 }
 
-// grantsField reports whether a pattern of Grants.Fields covers name.
-func grantsField(pattern string, name []byte) bool {
+func checkGrantedHeader(name string) error {
+	prefix := strings.TrimSuffix(name, "*")
+	if !isHeaderName(prefix) || len(name) > maxFieldName {
+		return fmt.Errorf("%q; use x- and up to %d of a-z, 0-9 and -, with * only at the end", name, maxFieldName)
+	}
+	return nil
+}
+
+func isHeaderName(name string) bool {
+	return len(name) > len("x-") && name[:2] == "x-" && !strings.ContainsFunc(name, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-')
+	})
+}
+
+// covers reports whether a pattern, a name or a prefix and *, covers name.
+func covers(pattern string, name []byte) bool {
 	if prefix, found := strings.CutSuffix(pattern, "*"); found {
 		return len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix
 	}
 	return string(name) == pattern
 }
 
-// fieldsOverlap reports whether two patterns cover a common name.
-func fieldsOverlap(a, b string) bool {
+// overlap reports whether two patterns cover a common name.
+func overlap(a, b string) bool {
 	aPrefix, aWild := strings.CutSuffix(a, "*")
 	bPrefix, bWild := strings.CutSuffix(b, "*")
 	switch {

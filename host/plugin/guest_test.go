@@ -83,6 +83,35 @@ func goodGuest(result string) *guest {
 	}
 }
 
+// hookGuest has one hook beside shape, which answers result, or for finish
+// returns its length.
+func hookGuest(hook Hook, result string) *guest {
+	g := goodGuest("").with(exportInit, opI32(int32(hook.bit())))
+	packed := int64(guestResultAt)<<32 | int64(len(result))
+	if result == "" {
+		packed = 0
+	}
+	g.data = []guestData{{guestResultAt, result}}
+	switch hook {
+	case HookShape:
+		return g.with(exportShape, opI64(packed))
+	case HookFinish:
+		g.functions = append(g.functions, guestFunction{exportFinish, exportRule(exportFinish), opI32(int32(len(result)))})
+	default:
+		g.functions = append(g.functions, guestFunction{hook.export(), exportRule(hook.export()), opI64(packed)})
+	}
+	return g
+}
+
+func exportRule(name string) signature {
+	for _, rule := range exportRules {
+		if rule.name == name {
+			return rule.signature
+		}
+	}
+	panic("no export " + name)
+}
+
 // with replaces the body of an exported function.
 func (g *guest) with(export string, body []byte) *guest {
 	for i := range g.functions {
@@ -200,17 +229,21 @@ func appendSigned(dst []byte, v int64) []byte {
 // bench is a host with what it logged and reported.
 type bench struct {
 	*Host
-	logged strings.Builder // written by one goroutine at a time in these tests
-	calls  []Call
+	logged  strings.Builder // written by one goroutine at a time in these tests
+	calls   []Call
+	samples []Sample
 }
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{}
 	host, err := NewHost(context.Background(), Options{
-		Logger:   slog.New(slog.NewTextHandler(&b.logged, nil)),
-		Reserved: []string{"id", "object", "choices", "usage", "model"},
-		Observer: func(c Call) { b.calls = append(b.calls, c) },
+		Logger:          slog.New(slog.NewTextHandler(&b.logged, nil)),
+		Reserved:        []string{"id", "object", "choices", "usage", "model"},
+		ReservedUsage:   []string{"prompt_tokens"},
+		ReservedHeaders: []string{"x-request-id"},
+		Observer:        func(c Call) { b.calls = append(b.calls, c) },
+		Sampled:         func(s Sample) { b.samples = append(b.samples, s) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -253,6 +286,18 @@ func (b *bench) mustLoad(t testing.TB, g *guest, adjust ...func(*Spec)) *Plugin 
 	return p
 }
 
+// grant sets the grants of a plugin.
+func grant(g Grants) func(*Spec) { return func(s *Spec) { s.Grants = g } }
+
+func newChain(t testing.TB, plugins ...*Plugin) *Chain {
+	t.Helper()
+	chain, err := NewChain(plugins...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chain
+}
+
 // shape runs a chain of the plugins on an empty frame.
 func shape(t testing.TB, plugins ...*Plugin) (string, error) {
 	t.Helper()
@@ -260,6 +305,6 @@ func shape(t testing.TB, plugins ...*Plugin) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	members, err := chain.Shape(context.Background(), &Frame{}, nil)
-	return string(members), err
+	shaped, err := chain.Shape(context.Background(), &Frame{}, new(State))
+	return string(shaped.Members), err
 }

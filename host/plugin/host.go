@@ -19,11 +19,17 @@ type Options struct {
 	// Logger receives what plugins say and how they fail. Nil: discarded.
 	Logger *slog.Logger
 	// Reserved are the member names of the wire's own objects, which no
-	// plugin may write.
-	Reserved []string
+	// plugin may write. ReservedUsage are those of its usage, and
+	// ReservedHeaders the server's own response headers in lower case.
+	Reserved, ReservedUsage, ReservedHeaders []string
 	// Observer is told of every call, from the goroutine that made it. Nil:
 	// nobody is.
 	Observer func(Call)
+	// Sampled is told the values of plugins' metrics, as Observer is. Nil:
+	// they are dropped.
+	Sampled func(Sample)
+	// KV is where plugins remember. Nil: a MemoryKV.
+	KV KV
 }
 
 // Call is one call of a hook, for counters.
@@ -45,8 +51,11 @@ const (
 type Host struct {
 	logger   *slog.Logger
 	observer func(Call)
-	reserved map[string]bool
+	sampled  func(Sample)
+	kv       KV
+	reserved *reservedNames
 	cache    wazero.CompilationCache
+	now      func() time.Time // of the wall clock; tests set it
 
 	// How long a guest's hook and its init may take; tests shorten them.
 	callGuard, initGuard time.Duration
@@ -62,15 +71,18 @@ func NewHost(ctx context.Context, options Options) (*Host, error) {
 	h := &Host{
 		logger:    options.Logger,
 		observer:  options.Observer,
-		reserved:  make(map[string]bool, len(options.Reserved)),
+		sampled:   options.Sampled,
+		kv:        options.KV,
+		reserved:  newReservedNames(&options),
+		now:       time.Now,
 		callGuard: defaultCallGuard,
 		initGuard: defaultInitGuard,
 	}
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
-	for _, name := range options.Reserved {
-		h.reserved[name] = true
+	if h.kv == nil {
+		h.kv = NewMemoryKV()
 	}
 	if options.CacheDir == "" {
 		h.cache = wazero.NewCompilationCache()

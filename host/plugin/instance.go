@@ -24,19 +24,23 @@ type instance struct {
 	mask   mask
 
 	bufferFunction api.Function
-	shapeFunction  api.Function // nil if the module has no shape hook
-	stack          [1]uint64    // argument and result of a guest call
+	hooks          [HookFinish + 1]api.Function // by Hook; nil for one the module does not have
+	stack          [1]uint64                    // argument and result of a guest call
 
 	// spoiled: a call trapped, exited or was stopped. The guest's state is
 	// undefined, so the instance must not be called again.
 	spoiled bool
 
 	// State of the call under way, for the host functions.
-	call   callContext
-	clock  uint64   // ns; moves by itself, see wasi.go
-	random rand.PCG // reseeded for each call
-	said   []byte   // what the guest wrote to stderr in this call
-	words  string   // last thing it logged; kept while it starts
+	call callContext
+	hook Hook // 0 in init
+	// synthetic: the request is made up, so that the call has no effects.
+	synthetic bool
+	effects   effects
+	clock     uint64   // ns; moves by itself, see wasi.go
+	random    rand.PCG // reseeded for each call
+	said      []byte   // what the guest wrote to stderr in this call
+	words     string   // last thing it logged; kept while it starts
 }
 
 // callContext hands the instance to the host functions through the context
@@ -71,7 +75,9 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 		memory:         module.Memory(),
 		linear:         linear,
 		bufferFunction: module.ExportedFunction(exportBuffer),
-		shapeFunction:  module.ExportedFunction(exportShape),
+	}
+	for hook := HookRequest; hook <= HookFinish; hook++ {
+		in.hooks[hook] = module.ExportedFunction(hook.export())
 	}
 	if err := in.init(ctx); err != nil {
 		in.close(ctx)
@@ -119,47 +125,59 @@ func (in *instance) init(ctx context.Context) error {
 	return nil
 }
 
-// shape runs the shape hook on frame and appends the members of its result
-// to dst.
-func (in *instance) shape(ctx context.Context, frame *Frame, dst []byte) ([]byte, *Failure) {
+// run calls a hook on frame and adds what it answers to into.
+func (in *instance) run(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
 	ctx, cancel := in.begin(ctx, in.plugin.host.callGuard)
 	defer cancel()
 	in.random.Seed(frame.ArrivalUnixNS, frame.RecordSeq)
 	in.linear.refused = false
+	in.hook, in.synthetic = hook, frame.Flags&FlagSynthetic != 0
+	in.effects.reset()
 
-	parts := in.mask & (maskEvents | maskChoices)
+	parts := hook.parts(in.mask)
 	size := frame.layout(parts).size
 	buffer, err := in.reserve(ctx, size)
 	if err != nil {
-		return dst, in.classify(ctx, HookShape, err)
+		return in.classify(ctx, hook, err)
 	}
-	frame.append(buffer[:0], HookShape, parts)
+	frame.append(buffer[:0], hook, parts)
 	in.stack[0] = uint64(size)
-	if err := in.invoke(ctx, in.shapeFunction); err != nil {
-		return dst, in.classify(ctx, HookShape, err)
+	if err := in.invoke(ctx, in.hooks[hook]); err != nil {
+		return in.classify(ctx, hook, err)
 	}
 	in.flushSaid(ctx)
 
-	if in.stack[0] == 0 {
-		return dst, nil
-	}
-	// The result stays a view of guest memory: no guest code runs until its
-	// members are copied to dst.
-	pointer, length := uint32(in.stack[0]>>32), uint32(in.stack[0])
-	result, inside := in.memory.Read(pointer, length)
-	if !inside {
-		err := fmt.Errorf("result at %d, %d bytes, is outside the memory of %d bytes", pointer, length, in.memory.Size())
-		return dst, in.plugin.failure(HookShape, FailureBadResult, err)
-	}
-	members, err := in.plugin.rules.appendShape(dst, result)
-	if err != nil {
+	if err := in.answer(hook, frame, into); err != nil {
 		kind := FailureBadResult
 		if denied := (*deniedKey)(nil); errors.As(err, &denied) {
 			kind = FailureDeniedKey
 		}
-		return dst, in.plugin.failure(HookShape, kind, err)
+		return in.plugin.failure(hook, kind, err)
 	}
-	return members, nil
+	in.settle(into)
+	return nil
+}
+
+// answer reads what the hook returned.
+func (in *instance) answer(hook Hook, frame *Frame, into *result) error {
+	into.carried = false
+	if hook == HookFinish {
+		if status := int32(in.stack[0]); status != 0 {
+			return fmt.Errorf("finish returned %d; 0 is success", status)
+		}
+		return nil
+	}
+	if in.stack[0] == 0 {
+		return nil
+	}
+	// The result stays a view of guest memory: no guest code runs until what
+	// it says is copied.
+	pointer, length := uint32(in.stack[0]>>32), uint32(in.stack[0])
+	text, inside := in.memory.Read(pointer, length)
+	if !inside {
+		return fmt.Errorf("result at %d, %d bytes, is outside the memory of %d bytes", pointer, length, in.memory.Size())
+	}
+	return in.plugin.rules.read(hook, text, frame.Document, into)
 }
 
 // begin prepares the context of a call. The guard is for modules that are

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ type jsonScanner struct {
 	escaped  bool // doc has a backslash: end asks jsontext
 	crowded  bool // more keys are open than keys has room for: the same
 	nonASCII bool
+	deepest  int // how deep containers may be nested; 0 is maxResultDepth
 
 	keys    [64]keySpan // keys of the open objects, innermost last
 	numKeys int
@@ -132,8 +134,8 @@ func (s *jsonScanner) value(depth int) []byte {
 	case c == '"':
 		s.string()
 	case c == '{' || c == '[':
-		if depth > maxResultDepth {
-			s.fail(fmt.Errorf("nested deeper than %d", maxResultDepth))
+		if deepest := cmp.Or(s.deepest, maxResultDepth); depth > deepest {
+			s.fail(fmt.Errorf("nested deeper than %d", deepest))
 		} else if c == '{' {
 			for o := s.enter(); ; {
 				if _, more := s.next(&o); !more {

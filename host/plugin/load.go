@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tetratelabs/wazero"
@@ -38,7 +39,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 	if spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, hash) {
 		return nil, fmt.Errorf("the module has sha256 %s, the configuration pins %s; restore the file or, if the change is meant, pin the new hash", hash, strings.ToLower(spec.SHA256))
 	}
-	if err := checkModule(wasm, spec.memoryLimit()); err != nil {
+	if err := checkModule(wasm, spec.memoryLimit(), &spec.Grants); err != nil {
 		return nil, fmt.Errorf("module refused: %w", err)
 	}
 	config := spec.Config
@@ -58,11 +59,13 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		policy:      spec.OnError,
 		override:    spec.Override,
 		guarded:     guarded,
-		rules:       resultRules{fields: spec.Grants.Fields, reserved: h.reserved},
+		grants:      spec.Grants,
+		metrics:     slices.Clone(spec.Metrics),
 		runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 			WithCompilationCache(h.cache).
 			WithCloseOnContextDone(guarded)),
 	}
+	p.rules = resultRules{grants: &p.grants, reserved: h.reserved}
 	if err := p.start(ctx, wasm); err != nil {
 		closeErr := p.runtime.Close(ctx)
 		if closeErr != nil {
@@ -90,11 +93,8 @@ func (p *Plugin) start(ctx context.Context, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := checkMask(first.mask); err != nil {
+	if err := p.checkMask(first); err != nil {
 		return err
-	}
-	if first.mask&maskShape != 0 && first.shapeFunction == nil {
-		return fmt.Errorf("init sets the bit of hook shape, and the module does not export %q", exportShape)
 	}
 	p.mask = first.mask
 	p.pool = newPool(p.instantiate)
@@ -102,14 +102,31 @@ func (p *Plugin) start(ctx context.Context, wasm []byte) error {
 	return nil
 }
 
-// checkMask refuses what the plugin expects of this host in vain.
-func checkMask(m mask) error {
+// checkMask refuses what the first instance expects in vain.
+func (p *Plugin) checkMask(first *instance) error {
+	m := first.mask
 	if unknown := m &^ maskKnown; unknown != 0 {
 		return fmt.Errorf("init returned the mask %#x; bits %#x are not of ABI v1", uint32(m), uint32(unknown))
 	}
-	for _, part := range maskNames {
-		if m&part.bit != 0 && maskServed&part.bit == 0 {
-			return fmt.Errorf("init asks for %s, which is not available yet", part.name)
+	for hook := HookRequest; hook <= HookFinish; hook++ {
+		if m&hook.bit() != 0 && first.hooks[hook] == nil {
+			return fmt.Errorf("init sets the bit of hook %s, and the module does not export %q", hook, hook.export())
+		}
+	}
+	g := &p.grants
+	for _, needed := range []struct {
+		bit     mask
+		what    string
+		granted bool
+		key     string
+	}{
+		{maskRequestBody, "the request document", g.ReadRequest, "read.request"},
+		{maskResponseBody, "the response document", g.ReadResponse, "read.response"},
+		{maskChunk, "hook chunk", g.ReadResponse, "read.response"},
+		{maskChunk, "hook chunk", g.Rewrite, "rewrite"},
+	} {
+		if m&needed.bit != 0 && !needed.granted {
+			return fmt.Errorf("init asks for %s, which needs the configuration key grants.%s: true; set it if the plugin may do that", needed.what, needed.key)
 		}
 	}
 	return nil

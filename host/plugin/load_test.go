@@ -60,7 +60,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"buffer out of range", good().with(exportBuffer, opI32(1<<17-1)).assemble(), "8-aligned address inside the memory of 131072 bytes"},
 		{"buffer not aligned", good().with(exportBuffer, opI32(1025)).assemble(), "8-aligned address"},
 		{"unknown mask bit", good().with(exportInit, opI32(1|1<<20)).assemble(), "not of ABI v1"},
-		{"hook finish", good().with(exportInit, opI32(3)).assemble(), "hook finish, which is not available yet"},
+		{"finish in the mask but not exported", good().with(exportInit, opI32(3)).assemble(), `does not export "wasmeter_finish"`},
 		{"init never ends", good().with(exportInit, code(opLoopForever, opI32(1))).assemble(), "deadline exceeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,8 +104,12 @@ func TestLoadRefusesSpec(t *testing.T) {
 		{"backslash", func(s *Spec) { s.Grants.Fields = []string{`a\u0062`} }, `'\\'`},
 		{"inner star", func(s *Spec) { s.Grants.Fields = []string{"x_*_y"} }, "* only at the end"},
 		{"memory limit", func(s *Spec) { s.MemoryLimit = 100_000 }, "multiple of 64 KiB"},
-		{"emit", func(s *Spec) { s.Grants.Emit = true }, "grants.emit: not available yet"},
-		{"usage_extend", func(s *Spec) { s.Grants.UsageExtend = []string{"cost"} }, "grants.usage_extend: not available yet"},
+		{"admission", func(s *Spec) { s.Grants.Admission = true }, "grants.admission: not available yet"},
+		{"member of usage", func(s *Spec) { s.Grants.UsageExtend = []string{"prompt_tokens"} }, `grants.usage_extend: "prompt_tokens" is a member of the API itself`},
+		{"header without x-", func(s *Spec) { s.Grants.Headers = []string{"set-cookie"} }, `grants.headers: "set-cookie"; use x-`},
+		{"header in upper case", func(s *Spec) { s.Grants.Headers = []string{"X-Cost"} }, "grants.headers"},
+		{"every header", func(s *Spec) { s.Grants.Headers = []string{"x-*"} }, "grants.headers"},
+		{"header of the server", func(s *Spec) { s.Grants.Headers = []string{"x-request-id"} }, "a header of the server's own"},
 		{"isolation", func(s *Spec) { s.Isolation = "fresh" }, "not available yet"},
 		{"unknown isolation", func(s *Spec) { s.Isolation = "none" }, "unknown"},
 	} {

@@ -25,7 +25,7 @@ func FuzzCheckModule(f *testing.F) {
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithMemoryLimitPages(defaultMemoryLimit/wasmPage))
 	f.Cleanup(func() { _ = runtime.Close(ctx) })
 	f.Fuzz(func(t *testing.T, wasm []byte) {
-		if checkModule(wasm, defaultMemoryLimit) != nil {
+		if checkModule(wasm, defaultMemoryLimit, &Grants{}) != nil {
 			return
 		}
 		compiled, err := runtime.CompileModule(ctx, wasm)
@@ -78,7 +78,7 @@ func TestCheckModuleCutOff(t *testing.T) {
 	wasm := goodGuest(`{"fields":{}}`).importing(importModule, "log", signature{"iii", ""}).assemble()
 	refused := 0
 	for n := range wasm {
-		if checkModule(wasm[:n], defaultMemoryLimit) != nil {
+		if checkModule(wasm[:n], defaultMemoryLimit, &Grants{}) != nil {
 			refused++
 		}
 	}
@@ -99,8 +99,8 @@ func TestImportsAreDefined(t *testing.T) {
 		}
 	}
 	for _, rule := range importRules {
-		if _, served := abiFunctions[rule.name]; served != (rule.grant == "") {
-			t.Errorf("%s needs grant %q and is served: %v", rule.name, rule.grant, served)
+		if _, served := abiFunctions[rule.name]; !served {
+			t.Errorf("%s has no function behind it", rule.name)
 		}
 	}
 }

@@ -23,6 +23,8 @@ type Plugin struct {
 	policy      Policy
 	override    bool
 	guarded     bool // the wall clock stops its calls
+	grants      Grants
+	metrics     []Metric
 	rules       resultRules
 	mask        mask
 
@@ -47,39 +49,39 @@ func (p *Plugin) Close(ctx context.Context) error {
 	return p.runtime.Close(ctx)
 }
 
-// shape calls the shape hook and appends the members it gives to dst. On a
-// failure dst is returned as it was.
-func (p *Plugin) shape(ctx context.Context, frame *Frame, dst []byte) ([]byte, *Failure) {
+// call calls a hook and adds what it answers to into. On a failure into is as
+// it was.
+func (p *Plugin) call(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
 	began := time.Now()
-	members, failure := p.checkedOutShape(ctx, frame, dst)
+	failure := p.checkedOutCall(ctx, hook, frame, into)
 	if failure == nil {
-		p.host.observe(p, HookShape, "", began)
-		return members, nil
+		p.host.observe(p, hook, "", began)
+		return nil
 	}
-	p.host.observe(p, HookShape, failure.Kind, began)
+	p.host.observe(p, hook, failure.Kind, began)
 	if dropped, allowed := p.failed.allow(); allowed {
-		p.logger.WarnContext(ctx, "plugin call failed", "hook", HookShape.String(), "kind", string(failure.Kind),
-			"on_error", p.policy.String(), "error", failure.Err, "dropped", dropped)
+		p.logger.WarnContext(ctx, "plugin call failed", "hook", hook.String(), "kind", string(failure.Kind),
+			"on_error", p.policy.String(), "request_id", frame.RequestID, "error", failure.Err, "dropped", dropped)
 	}
-	return dst, failure
+	return failure
 }
 
-func (p *Plugin) checkedOutShape(ctx context.Context, frame *Frame, dst []byte) ([]byte, *Failure) {
+func (p *Plugin) checkedOutCall(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
 	in, err := p.pool.take(ctx)
 	if err != nil {
 		kind := FailureInit
 		if errors.Is(err, errPoolExhausted) || errors.Is(err, errPoolClosed) {
 			kind = FailurePoolExhausted
 		}
-		return dst, p.failure(HookShape, kind, err)
+		return p.failure(hook, kind, err)
 	}
-	members, failure := in.shape(ctx, frame, dst)
+	failure := in.run(ctx, hook, frame, into)
 	if in.spoiled {
 		p.pool.discard(ctx, in)
 	} else {
 		p.pool.put(in)
 	}
-	return members, failure
+	return failure
 }
 
 func (p *Plugin) failure(hook Hook, kind FailureKind, err error) *Failure {
@@ -88,7 +90,7 @@ func (p *Plugin) failure(hook Hook, kind FailureKind, err error) *Failure {
 
 // appendNulls appends each granted field as null, for the policy Null.
 func (p *Plugin) appendNulls(dst []byte) []byte {
-	for _, name := range p.rules.fields {
+	for _, name := range p.grants.Fields {
 		if strings.HasSuffix(name, "*") {
 			continue
 		}

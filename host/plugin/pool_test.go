@@ -69,7 +69,7 @@ func TestCloseWaitsForCalls(t *testing.T) {
 	if err := p.Close(context.Background()); err != nil {
 		t.Errorf("closing twice: %v", err)
 	}
-	if _, failure := p.shape(context.Background(), &Frame{}, nil); failure == nil || !errors.Is(failure, errPoolClosed) {
+	if failure := p.call(context.Background(), HookShape, &Frame{}, new(result)); failure == nil || !errors.Is(failure, errPoolClosed) {
 		t.Errorf("a call after the end: got %v, want %v", failure, errPoolClosed)
 	}
 }
@@ -121,9 +121,10 @@ func TestConcurrentCalls(t *testing.T) {
 			for worker := range goroutines {
 				running.Go(func() {
 					frame := &Frame{PromptTokens: uint32(worker)}
-					var room []byte
+					var state State
 					for range callsEach {
-						members, err := chain.Shape(context.Background(), frame, room)
+						shaped, err := chain.Shape(context.Background(), frame, &state)
+						members := shaped.Members
 						var failure *Failure
 						switch {
 						case err == nil && string(members) == want:
@@ -133,7 +134,6 @@ func TestConcurrentCalls(t *testing.T) {
 						default:
 							faults <- fmt.Errorf("got %s, %w; want %s or a trap", members, err, want)
 						}
-						room = members
 					}
 				})
 			}
@@ -170,8 +170,9 @@ func TestConcurrentLoads(t *testing.T) {
 					t.Errorf("round %d: %v", round, err)
 					return
 				}
-				if members, failure := p.shape(context.Background(), &Frame{}, nil); failure != nil || string(members) != `"x_test":1` {
-					t.Errorf("round %d: got %s, %v", round, members, failure)
+				var into result
+				if failure := p.call(context.Background(), HookShape, &Frame{}, &into); failure != nil || string(into.members) != `"x_test":1` {
+					t.Errorf("round %d: got %s, %v", round, into.members, failure)
 				}
 				if err := p.Close(context.Background()); err != nil {
 					t.Error(err)
@@ -206,9 +207,9 @@ func TestShapeAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, frame, room := context.Background(), fullFrame(), make([]byte, 0, 512)
+	ctx, frame, state := context.Background(), fullFrame(), new(State)
 	if n := testing.AllocsPerRun(500, func() {
-		if _, err := chain.Shape(ctx, frame, room); err != nil {
+		if _, err := chain.Shape(ctx, frame, state); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 var testRules = &resultRules{
-	fields:   []string{"metrics", "x_*"},
-	reserved: map[string]bool{"id": true, "x_reserved": true},
+	grants:   &Grants{Fields: []string{"metrics", "x_*"}},
+	reserved: newReservedNames(&Options{Reserved: []string{"id", "x_reserved"}}),
 }
 
 // FuzzResult holds the validator against a slow reading of the rules by
@@ -25,32 +25,34 @@ func FuzzResult(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, result []byte) {
+	f.Fuzz(func(t *testing.T, text []byte) {
 		prefix := []byte(`"a":1`)
-		if bytes.Contains(bytes.ToLower(result), []byte(`\ud`)) {
+		if bytes.Contains(bytes.ToLower(text), []byte(`\ud`)) {
 			return // half a surrogate is refused here and replaced by encoding/json
 		}
-		members, err := testRules.appendShape(bytes.Clone(prefix), result)
-		wanted := slowRead(result)
+		into := result{members: bytes.Clone(prefix)}
+		err := testRules.read(HookShape, text, nil, &into)
+		members := into.members
+		wanted := slowRead(text)
 		if (err == nil) != (wanted != nil) {
-			t.Fatalf("%q: got error %v, the slow reading gives %v", result, err, wanted)
+			t.Fatalf("%q: got error %v, the slow reading gives %v", text, err, wanted)
 		}
 		if err != nil {
 			if !bytes.Equal(members, prefix) {
-				t.Fatalf("%q: got %s beside the error %v", result, members, err)
+				t.Fatalf("%q: got %s beside the error %v", text, members, err)
 			}
 			return
 		}
 		var got map[string]json.RawMessage
 		if err := json.Unmarshal(Splice([]byte("{}"), members), &got); err != nil {
-			t.Fatalf("%q: members %s: %v", result, members, err)
+			t.Fatalf("%q: members %s: %v", text, members, err)
 		}
 		if len(got) != len(wanted)+1 {
-			t.Fatalf("%q: got %s, want %d members and a", result, members, len(wanted))
+			t.Fatalf("%q: got %s, want %d members and a", text, members, len(wanted))
 		}
 		for name, value := range wanted {
 			if !bytes.Equal(got[name], value) {
-				t.Fatalf("%q: member %q is %s, want %s", result, name, got[name], value)
+				t.Fatalf("%q: member %q is %s, want %s", text, name, got[name], value)
 			}
 		}
 	})
@@ -160,17 +162,18 @@ func TestFieldPatterns(t *testing.T) {
 		{"y", "x_*", false},
 		{"x_", "x_*", true},
 	} {
-		if got := fieldsOverlap(c.a, c.b); got != c.overlap {
+		if got := overlap(c.a, c.b); got != c.overlap {
 			t.Errorf("%s and %s: got %v, want %v", c.a, c.b, got, c.overlap)
 		}
 	}
 }
 
 func TestResultAllocatesNothing(t *testing.T) {
-	result := []byte(`{"fields":{"metrics":{"time_to_first_token_ms":42.0,"mean_itl_ms":null,"list":[1,2e5,"a\u0062"]}},"carry":"c"}`)
-	room := make([]byte, 0, 512)
+	text := []byte(`{"fields":{"metrics":{"time_to_first_token_ms":42.0,"mean_itl_ms":null,"list":[1,2e5,"a\u0062"]}}}`)
+	into := result{members: make([]byte, 0, 512)}
 	if n := testing.AllocsPerRun(1000, func() {
-		if _, err := testRules.appendShape(room, result); err != nil {
+		into.begin()
+		if err := testRules.read(HookShape, text, nil, &into); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -179,12 +182,13 @@ func TestResultAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkResult(b *testing.B) {
-	result := []byte(`{"fields":{"metrics":{"time_to_first_token_ms":42.011111,"generation_time_ms":1500.226545,"queue_time_ms":2.512345,"mean_itl_ms":11.812807,"tokens_per_second":82.992901}}}`)
-	room := make([]byte, 0, 512)
-	b.SetBytes(int64(len(result)))
+	text := []byte(`{"fields":{"metrics":{"time_to_first_token_ms":42.011111,"generation_time_ms":1500.226545,"queue_time_ms":2.512345,"mean_itl_ms":11.812807,"tokens_per_second":82.992901}}}`)
+	var into result
+	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := testRules.appendShape(room, result); err != nil {
+		into.begin()
+		if err := testRules.read(HookShape, text, nil, &into); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -194,9 +194,9 @@ func TestClientThatLeavesCostsNoInstance(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	members, err := chain.Shape(ctx, &Frame{}, nil)
-	if want := `"x_test":1`; string(members) != want || err != nil {
-		t.Errorf("got %s, %v; want %s", members, err, want)
+	shaped, err := chain.Shape(ctx, &Frame{}, new(State))
+	if want := `"x_test":1`; string(shaped.Members) != want || err != nil {
+		t.Errorf("got %s, %v; want %s", shaped.Members, err, want)
 	}
 }
 
@@ -235,18 +235,29 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		members, err := chain.Shape(context.Background(), &Frame{}, nil)
-		if string(members) != c.want || err != nil {
-			t.Errorf("%s: got %s, %v; want %s", c.name, members, err, c.want)
+		shaped, err := chain.Shape(context.Background(), &Frame{}, new(State))
+		if string(shaped.Members) != c.want || err != nil {
+			t.Errorf("%s: got %s, %v; want %s", c.name, shaped.Members, err, c.want)
 		}
 	}
 }
 
 func TestEmptyChain(t *testing.T) {
 	for _, chain := range []*Chain{nil, {}} {
-		members, err := chain.Shape(context.Background(), &Frame{}, []byte("scratch"))
-		if len(members) != 0 || err != nil || chain.Shapes() || chain.WantsEvents() || chain.WantsChoices() {
-			t.Errorf("an empty chain gave %s, %v", members, err)
+		ctx, frame, state := context.Background(), &Frame{}, new(State)
+		shaped, err := chain.Shape(ctx, frame, state)
+		if len(shaped.Members) != 0 || err != nil || chain.Has(HookShape) || chain.WantsEvents() || chain.WantsChoices() || chain.WantsDocument(HookShape) {
+			t.Errorf("an empty chain gave %+v, %v", shaped, err)
+		}
+		verdict, err := chain.Request(ctx, frame, state)
+		if verdict.Deny != nil || err != nil {
+			t.Errorf("an empty chain gave %+v, %v", verdict, err)
+		}
+		if chunk, err := chain.Chunk(ctx, frame, state, []byte("{}")); string(chunk) != "{}" || err != nil {
+			t.Errorf("an empty chain gave %s, %v", chunk, err)
+		}
+		if finished := chain.Finish(ctx, frame, state); len(finished.Records)+len(finished.Failed) != 0 {
+			t.Errorf("an empty chain gave %+v", finished)
 		}
 	}
 }
@@ -267,12 +278,12 @@ func TestMask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := fmt.Sprint(chain.Shapes(), chain.WantsEvents(), chain.WantsChoices())
+		got := fmt.Sprint(chain.Has(HookShape), chain.WantsEvents(), chain.WantsChoices())
 		if want := fmt.Sprint(c.shapes, c.events, c.choices); got != want {
 			t.Errorf("mask %#x: got %s, want %s", c.mask, got, want)
 		}
-		if members, err := chain.Shape(context.Background(), &Frame{}, nil); (len(members) > 0) != c.shapes || err != nil {
-			t.Errorf("mask %#x: got %s, %v", c.mask, members, err)
+		if shaped, err := chain.Shape(context.Background(), &Frame{}, new(State)); (len(shaped.Members) > 0) != c.shapes || err != nil {
+			t.Errorf("mask %#x: got %s, %v", c.mask, shaped.Members, err)
 		}
 	}
 }
@@ -286,7 +297,7 @@ func TestGuestSeesTheParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := chain.Shape(context.Background(), frame, nil); err != nil {
+		if _, err := chain.Shape(context.Background(), frame, new(State)); err != nil {
 			t.Fatal(err)
 		}
 		want := frame.append(nil, HookShape, m)

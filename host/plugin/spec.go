@@ -42,11 +42,14 @@ type Spec struct {
 	// Isolation is how instances are shared between requests: pooled, which
 	// is the default.
 	Isolation string
+	// Metrics are those that the plugin may count in, by their place here.
+	Metrics []Metric
 }
 
 // validate reports every fault of the spec.
-func (s *Spec) validate(reserved map[string]bool) error {
+func (s *Spec) validate(reserved *reservedNames) error {
 	faults := s.Grants.validate(reserved)
+	faults = append(faults, validateMetrics(s.Metrics)...)
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if !validName(s.Name) {
 		fault("name: %q; use 1 to 64 of a-z, 0-9, - and _", s.Name)

@@ -53,16 +53,6 @@ var wasiFunctions = map[string]hostFunction{
 	"fd_prestat_dir_name": wasiNoFile,
 }
 
-// abiFunctions are the functions of module wasmeter_v1 that need no grant.
-var abiFunctions = map[string]hostFunction{
-	"log": func(ctx context.Context, in *instance, stack []uint64) {
-		level := min(uint32(stack[0]), uint32(len(logLevels)-1))
-		if text, inside := in.memory.Read(uint32(stack[1]), min(uint32(stack[2]), maxLogLine)); inside {
-			in.log(ctx, logLevels[level], text)
-		}
-	},
-}
-
 // instantiateImports defines the two modules that a plugin may import from.
 func instantiateImports(ctx context.Context, r wazero.Runtime) error {
 	wasi := r.NewHostModuleBuilder(wasiModule)
@@ -74,9 +64,7 @@ func instantiateImports(ctx context.Context, r wazero.Runtime) error {
 	}
 	abi := r.NewHostModuleBuilder(importModule)
 	for _, rule := range importRules {
-		if call, served := abiFunctions[rule.name]; served {
-			define(abi, rule.name, rule.signature, call)
-		}
+		define(abi, rule.name, rule.signature, abiFunctions[rule.name])
 	}
 	if _, err := abi.Instantiate(ctx); err != nil {
 		return fmt.Errorf("define %s: %w", importModule, err)

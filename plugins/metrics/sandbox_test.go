@@ -118,7 +118,8 @@ func compare(t *testing.T, chain *plugin.Chain, note string, frame *plugin.Frame
 	if len(want) != 5 {
 		t.Fatalf("%s: %d fields were recorded, 5 are compared", note, len(want))
 	}
-	members, err := chain.Shape(context.Background(), frame, nil)
+	shaped, err := chain.Shape(context.Background(), frame, new(plugin.State))
+	members := shaped.Members
 	if err != nil {
 		t.Fatalf("%s: %v", note, err)
 	}
@@ -180,7 +181,8 @@ func testRules(t *testing.T, chain *plugin.Chain) {
 			Flags: c.flags, CompletionTokens: 10, SpecJSON: c.spec,
 			QueuedNS: 1_000_000, ScheduledNS: 3_500_001, FirstTokenNS: 45_500_001, LastTokenNS: 1_545_750_001,
 		}
-		members, err := chain.Shape(context.Background(), frame, nil)
+		shaped, err := chain.Shape(context.Background(), frame, new(plugin.State))
+		members := shaped.Members
 		if err != nil || string(members) != c.want {
 			t.Errorf("%s: got %s, %v; want %s", c.name, members, err, c.want)
 		}
@@ -198,9 +200,9 @@ func usualFrame() *plugin.Frame {
 
 func testAllocations(t *testing.T, chain *plugin.Chain) {
 	frame, ctx := usualFrame(), context.Background()
-	room := make([]byte, 0, 1024)
+	state := new(plugin.State)
 	if n := testing.AllocsPerRun(1000, func() {
-		if _, err := chain.Shape(ctx, frame, room); err != nil {
+		if _, err := chain.Shape(ctx, frame, state); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -212,15 +214,15 @@ func testAllocations(t *testing.T, chain *plugin.Chain) {
 // last of these, or collect garbage in some; the answers stay the same.
 func testConstantMemory(t *testing.T, chain *plugin.Chain) {
 	frame, ctx := usualFrame(), context.Background()
-	first, err := chain.Shape(ctx, frame, nil)
+	first, err := chain.Shape(ctx, frame, new(plugin.State))
 	if err != nil {
 		t.Fatal(err)
 	}
-	room := make([]byte, 0, 1024)
+	state := new(plugin.State)
 	for range 50_000 {
-		members, err := chain.Shape(ctx, frame, room)
-		if err != nil || !bytes.Equal(members, first) {
-			t.Fatalf("got %s, %v; the first call gave %s", members, err, first)
+		shaped, err := chain.Shape(ctx, frame, state)
+		if err != nil || !bytes.Equal(shaped.Members, first.Members) {
+			t.Fatalf("got %s, %v; the first call gave %s", shaped.Members, err, first.Members)
 		}
 	}
 }
@@ -233,14 +235,13 @@ func BenchmarkShape(b *testing.B) {
 	body := bytes.Repeat([]byte(`"x":"0123456789",`), 60)
 	body = append(append([]byte(`{`), body...), `"usage":{"prompt_tokens":300}}`...)
 	document := make([]byte, 0, 4096)
-	members := make([]byte, 0, 1024)
-	ctx := context.Background()
+	state, ctx := new(plugin.State), context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		var err error
-		if members, err = chain.Shape(ctx, frame, members); err != nil {
+		shaped, err := chain.Shape(ctx, frame, state)
+		if err != nil {
 			b.Fatal(err)
 		}
-		document = plugin.Splice(append(document[:0], body...), members)
+		document = plugin.Splice(append(document[:0], body...), shaped.Members)
 	}
 }

@@ -79,7 +79,8 @@ func TestGuest(t *testing.T) {
 			Events:  []plugin.Event{{TimeNS: 7}, {TimeNS: 8}},
 			Choices: []plugin.Choice{{CompletionTokens: 10}, {CompletionTokens: 20}},
 		}
-		members, err := chain.Shape(ctx, frame, nil)
+		shaped, err := chain.Shape(ctx, frame, new(plugin.State))
+		members := shaped.Members
 		var failure *plugin.Failure
 		if errors.As(err, &failure); string(members) != c.want || (failure != nil) != (c.kind != "") || failure != nil && failure.Kind != c.kind {
 			t.Errorf("%s: got %s, %v; want %s and failure %q", c.model, members, err, c.want, c.kind)
