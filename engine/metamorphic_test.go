@@ -39,6 +39,9 @@ func tinySubject(t *testing.T) subject {
 }
 
 func smolSubject(t *testing.T) subject {
+	if testing.Short() {
+		t.Skip("runs a real model: leave out -short")
+	}
 	path := filepath.Join("..", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("needs the model file: run `make model` (%v)", err)

@@ -51,6 +51,9 @@ func readGolden(t *testing.T) golden {
 // loadSmolLM2 loads the real model on a backend, or skips.
 func loadSmolLM2(t testing.TB, b backend.Backend) model.Model {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs a real model: leave out -short")
+	}
 	path := filepath.Join("..", "..", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("needs the model file: run `make model` (%v)", err)
