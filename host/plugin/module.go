@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/wasmeter/wasmeter/host/plugin/wasm"
@@ -57,52 +56,12 @@ type moduleExport struct {
 	index uint32
 }
 
-// sectionRank is the place of each section id in a module; the data count
-// section (12) stands before code. Rank 0 is no section of core wasm 2.0.
-var sectionRank = [...]int{1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9, 12: 10, 10: 11, 11: 12}
-
-var (
-	errNotWasm   = errors.New("not a WebAssembly module: it must begin with the bytes 00 61 73 6d 01 00 00 00; build the plugin with -target wasm32 or GOARCH=wasm")
-	errComponent = errors.New("a WebAssembly component; plugins are core modules: build without the component model (for Go, GOOS=wasip1 GOARCH=wasm; for Rust, the target wasm32-unknown-unknown)")
-)
-
 // parseModule reads the interface of a wasm binary. It checks structure only
 // as far as it reads; wazero validates the whole.
 func parseModule(binary []byte) (*module, error) {
-	if len(binary) < 8 || string(binary[:4]) != "\x00asm" {
-		return nil, errNotWasm
-	}
-	switch string(binary[4:8]) {
-	case "\x01\x00\x00\x00":
-	case "\x0d\x00\x01\x00":
-		return nil, errComponent
-	default:
-		return nil, fmt.Errorf("wasm version bytes % x; version 1 (01 00 00 00) is supported", binary[4:8])
-	}
 	m := &module{}
-	r := wasm.NewReader(binary[8:], 8)
-	for rank := 0; r.Err() == nil && r.More(); {
-		id := r.Byte()
-		section := r.Sub(r.U32())
-		if r.Err() != nil {
-			break
-		}
-		if id != 0 {
-			if int(id) >= len(sectionRank) || sectionRank[id] == 0 {
-				return nil, fmt.Errorf("section %d at byte %d is not of core wasm 2.0; build without threads, exceptions or garbage collection", id, section.Offset())
-			}
-			if sectionRank[id] <= rank {
-				return nil, fmt.Errorf("section %d at byte %d is repeated or out of order", id, section.Offset())
-			}
-			rank = sectionRank[id]
-		}
-		m.readSection(id, section)
-		if section.Err() != nil {
-			return nil, fmt.Errorf("section %d: %w", id, section.Err())
-		}
-	}
-	if r.Err() != nil {
-		return nil, r.Err()
+	if err := wasm.Sections(binary, m.readSection); err != nil {
+		return nil, err
 	}
 	if m.bodies != len(m.functions)-m.numImportedFunctions() {
 		return nil, fmt.Errorf("%d functions are declared and %d have a body", len(m.functions)-m.numImportedFunctions(), m.bodies)
@@ -124,30 +83,30 @@ func (m *module) numImportedFunctions() int {
 // others alone.
 func (m *module) readSection(id byte, r *wasm.Reader) {
 	switch id {
-	case 1:
+	case wasm.SectionType:
 		r.Each(3, func() {
 			params, results := r.FunctionType()
 			m.types = append(m.types, signature{params, results})
 		})
-	case 2:
+	case wasm.SectionImport:
 		r.Each(4, func() { m.readImport(r) })
-	case 3:
+	case wasm.SectionFunction:
 		r.Each(1, func() { m.addFunction(r, r.U32()) })
-	case 4:
+	case wasm.SectionTable:
 		r.Each(3, func() {
 			_, l := r.Table()
 			m.tables = append(m.tables, l)
 		})
-	case 5:
+	case wasm.SectionMemory:
 		r.Each(2, func() { m.memories = append(m.memories, r.Limits()) })
-	case 7:
+	case wasm.SectionExport:
 		r.Each(3, func() {
 			m.exports = append(m.exports, moduleExport{r.Name(), externKind(r.Byte()), r.U32()})
 		})
-	case 8:
+	case wasm.SectionStart:
 		r.U32()
 		m.started = true
-	case 10:
+	case wasm.SectionCode:
 		r.Each(1, func() {
 			body := r.Sub(r.U32())
 			m.bodies++

@@ -1,0 +1,197 @@
+package meter
+
+import (
+	"github.com/wasmeter/wasmeter/host/plugin/wasm"
+)
+
+// Limits of a function body.
+const (
+	maxLocals  = 4096
+	maxNesting = 4096
+	// maxMerges bounds the values that the engine must carry over the joins
+	// of a function's control flow; see (*scan).join.
+	maxMerges = 1 << 18
+)
+
+// costEntry is charged for entering a function: it takes stack, which the
+// host must allocate when a recursion is deep.
+const costEntry = 64
+
+// movesAUnit is how many values a join moves for one unit of fuel.
+const movesAUnit = 4
+
+// scan is what the first pass over a body finds out.
+type scan struct {
+	numLocals int // parameters included
+	entry     int // offset of the first instruction
+
+	// regions holds the cost of each region, in the order of their heads.
+	regions  []int64
+	frames   []frame // the blocks that are open
+	charges  []charge
+	numSets  int // local.set and local.tee so far
+	numEdges int // branches so far, each entry of a table one
+	merges   int // values carried over joins
+
+	blockType arity // of the block that was read last
+}
+
+// frame is an open block.
+type frame struct {
+	region int // that its instructions belong to
+	sets   int // scan.numSets where it began
+	joined int // values that a branch to it carries on the stack
+}
+
+// charge is a place in the body where code is to be put.
+type charge struct {
+	at     int         // offset in the file; the code goes before it
+	region int         // whose cost to charge, if size is nil
+	size   *sizeCharge // of the instruction at that place
+}
+
+// code rewrites the code section.
+func (w *rewriter) code(r *wasm.Reader) []byte {
+	first := *r
+	section := make([]byte, 0, len(r.Rest())+len(r.Rest())/4)
+	section = appendUnsigned(section, uint64(first.U32()))
+	var rewritten []byte
+	r.Each(3, func() {
+		body := r.Sub(r.U32())
+		if r.Err() != nil {
+			return
+		}
+		if w.numBodies >= len(w.functions) {
+			r.Fail("more bodies than the %d functions that are declared", len(w.functions))
+			return
+		}
+		if n := len(body.Rest()); n > maxFunctionBytes {
+			r.Fail("a function body of %d bytes; at most %d (64 KiB) are allowed: compile with less inlining", n, maxFunctionBytes)
+			return
+		}
+		rewritten = w.function(rewritten[:0], body, w.functions[w.numBodies])
+		if body.Err() != nil {
+			r.Fail("function %d: %v", int(w.numImported)+w.numBodies, body.Err())
+			return
+		}
+		w.numBodies++
+		section = appendUnsigned(section, uint64(len(rewritten)))
+		section = append(section, rewritten...)
+	})
+	return section
+}
+
+// function appends the metered form of one body to dst.
+func (w *rewriter) function(dst []byte, r *wasm.Reader, signature arity) []byte {
+	body := *r
+	w.readLocals(r, signature)
+	w.scan(r, signature)
+	if r.Err() != nil {
+		return dst
+	}
+	return w.write(dst, &body)
+}
+
+// write appends a body with the charges that the scan found.
+func (w *rewriter) write(dst []byte, r *wasm.Reader) []byte {
+	// A local more holds the operands of sized instructions.
+	groups := r.U32()
+	dst = appendUnsigned(dst, uint64(groups)+1)
+	source, at := r.Rest(), r.Offset()
+	s := &w.body
+	dst = append(dst, source[:s.entry-at]...)
+	dst = append(dst, 1, typeI32)
+	from := s.entry
+	for _, c := range s.charges {
+		dst = append(dst, source[from-at:c.at-at]...)
+		from = c.at
+		if c.size != nil {
+			dst = w.appendSizeCharge(dst, c.size, uint64(s.numLocals))
+		} else {
+			dst = w.appendCharge(dst, s.regions[c.region])
+		}
+	}
+	return append(dst, source[from-at:]...)
+}
+
+// readLocals reads the declarations of locals.
+func (w *rewriter) readLocals(r *wasm.Reader, signature arity) {
+	total := uint64(signature.params)
+	r.Each(2, func() {
+		total += uint64(r.U32())
+		r.ValueType()
+	})
+	if total > maxLocals {
+		r.Fail("%d locals; at most %d are allowed", total, maxLocals)
+		total = 0
+	}
+	w.body.numLocals = int(total)
+	w.body.entry = r.Offset()
+}
+
+// scan finds the regions of a body and what they cost.
+func (w *rewriter) scan(r *wasm.Reader, signature arity) {
+	s := &w.body
+	s.numSets, s.numEdges, s.merges = 0, 0, 0
+	s.regions = append(s.regions[:0], costEntry+int64(s.numLocals))
+	s.frames = append(s.frames[:0], frame{joined: signature.results})
+	s.charges = append(s.charges[:0], charge{at: s.entry})
+	for len(s.frames) > 0 && r.Err() == nil {
+		at := r.Offset()
+		op := w.readOpcode(r)
+		w.readOperands(r, op)
+		current := &s.frames[len(s.frames)-1]
+		s.regions[current.region] += op.cost
+		if op.size != nil {
+			s.charges = append(s.charges, charge{at: at, size: op.size})
+		}
+		s.follow(op, r)
+	}
+	if r.Err() == nil && r.More() {
+		r.Fail("%d bytes behind the function's end", len(r.Rest()))
+	}
+	if n := s.merges + s.numEdges*min(s.numLocals, s.numSets); n > maxMerges {
+		r.Fail("branches carry locals over %d joins; at most %d are allowed in a function: compile with less inlining", n, maxMerges)
+	}
+}
+
+// follow keeps the stack of open blocks. r stands behind the instruction.
+func (s *scan) follow(op *opcode, r *wasm.Reader) {
+	current := s.frames[len(s.frames)-1]
+	switch op.flow {
+	case flowBlock:
+		s.open(r, frame{region: current.region, joined: s.blockType.results})
+	case flowLoop:
+		// A branch to a loop goes to its head.
+		s.open(r, frame{region: len(s.regions), joined: s.blockType.params})
+		s.charges = append(s.charges, charge{at: r.Offset(), region: len(s.regions)})
+		s.regions = append(s.regions, 0)
+	case flowEnd:
+		s.frames = s.frames[:len(s.frames)-1]
+		s.join(current)
+	case flowBranch:
+		s.numEdges++
+	}
+}
+
+func (s *scan) open(r *wasm.Reader, f frame) {
+	if len(s.frames) >= maxNesting {
+		r.Fail("blocks nested %d deep; at most %d are allowed", len(s.frames)+1, maxNesting)
+	}
+	f.sets = s.numSets
+	s.frames = append(s.frames, f)
+}
+
+// join charges for what meets at the end of a block, or at the head of a
+// loop: the values on the stack and the locals that the block sets may have
+// to be moved, since they come from elsewhere on each way there. No
+// instruction stands for these moves, so a few instructions could cause
+// thousands of them.
+func (s *scan) join(f frame) {
+	carried := f.joined
+	if len(s.frames) > 0 { // no local outlives the function
+		carried += min(s.numLocals, s.numSets-f.sets)
+	}
+	s.merges += carried
+	s.regions[f.region] += int64(carried+movesAUnit-1) / movesAUnit
+}
