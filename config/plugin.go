@@ -27,7 +27,7 @@ type Match struct {
 
 // newPlugin has the defaults of a plugin.
 func newPlugin() Plugin {
-	return Plugin{Spec: plugin.Spec{Isolation: "pooled", MemoryLimit: 16 << 20}}
+	return Plugin{Spec: plugin.Spec{MemoryLimit: 16 << 20}}
 }
 
 // policyValue is what becomes of an answer when its plugin fails.
@@ -44,6 +44,20 @@ func (v policyValue) Set(text string) error {
 func (v policyValue) String() string { return v.to.String() }
 func (v policyValue) Type() string   { return "open|closed|null" }
 
+// isolationValue is what a call may leave in an instance for the next.
+type isolationValue struct{ to *plugin.Isolation }
+
+func (v isolationValue) Set(text string) error {
+	isolation, err := plugin.ParseIsolation(text)
+	if err != nil {
+		return fmt.Errorf("%q is not one of pooled, reset, fresh", text)
+	}
+	*v.to = isolation
+	return nil
+}
+func (v isolationValue) String() string { return v.to.String() }
+func (v isolationValue) Type() string   { return "pooled|reset|fresh" }
+
 // keys lists the keys of a plugin but config, which is any mapping. The name
 // stands first.
 func (p *Plugin) keys() []key {
@@ -56,7 +70,7 @@ func (p *Plugin) keys() []key {
 		{name: "sha256", value: textValue{&p.SHA256}},
 		{name: "on_error", value: policyValue{&p.OnError}},
 		{name: "override", value: boolValue{&p.Override}},
-		{name: "isolation", value: choice(&p.Isolation, "pooled", "reset", "fresh"), only: []string{"pooled"}},
+		{name: "isolation", value: isolationValue{&p.Isolation}},
 		{name: "memory_limit", value: sizeValue{&p.MemoryLimit}},
 
 		{name: "grants.fields", value: listValue{&g.Fields}},

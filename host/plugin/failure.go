@@ -16,6 +16,7 @@ const (
 	FailureDeniedKey     FailureKind = "denied_key"
 	FailurePoolExhausted FailureKind = "pool_exhausted"
 	FailureInit          FailureKind = "init"
+	FailureBreakerOpen   FailureKind = "breaker_open"
 )
 
 // Failure is a call that gave no usable result. Chain.Shape returns it for a

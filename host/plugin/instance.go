@@ -64,9 +64,13 @@ func (c *callContext) Value(key any) any {
 func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 	// A client that goes away must not cost the pool an instance.
 	ctx = context.WithoutCancel(ctx)
-	linear := &guestMemory{limit: p.memoryLimit}
+	linear, err := newGuestMemory(p.memoryLimit, p.isolation == Reset)
+	if err != nil {
+		return nil, fmt.Errorf("instantiate: %w", err)
+	}
 	module, err := p.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, linear), p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
+		linear.release()
 		return nil, fmt.Errorf("instantiate: %w", err)
 	}
 	in := &instance{
@@ -83,7 +87,28 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 		in.close(ctx)
 		return nil, err
 	}
+	if p.isolation == Reset {
+		if err := linear.snapshot(); err != nil {
+			in.close(ctx)
+			return nil, fmt.Errorf("keep the memory as init left it: %w", err)
+		}
+	}
 	return in, nil
+}
+
+// renew makes an instance whose call has returned fit for the next one, as
+// the plugin's isolation asks. It reports false if it can't.
+func (in *instance) renew(ctx context.Context) bool {
+	switch in.plugin.isolation {
+	case Fresh:
+		return false
+	case Reset:
+		if err := in.linear.reset(); err != nil {
+			in.plugin.logger.DebugContext(ctx, "plugin instance not reset", "error", err)
+			return false
+		}
+	}
+	return true
 }
 
 func (in *instance) init(ctx context.Context) error {
@@ -260,4 +285,7 @@ func (in *instance) classify(ctx context.Context, hook Hook, err error) *Failure
 
 // close releases the instance. Its error is of no use: the memory goes
 // whether or not the module ended well.
-func (in *instance) close(ctx context.Context) { _ = in.module.Close(ctx) }
+func (in *instance) close(ctx context.Context) {
+	_ = in.module.Close(ctx)
+	in.linear.release()
+}

@@ -61,6 +61,8 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		guarded:     guarded,
 		grants:      spec.Grants,
 		metrics:     slices.Clone(spec.Metrics),
+		isolation:   spec.Isolation,
+		breaker:     &breaker{now: h.now},
 		runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 			WithCompilationCache(h.cache).
 			WithCloseOnContextDone(guarded)),

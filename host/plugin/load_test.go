@@ -110,8 +110,7 @@ func TestLoadRefusesSpec(t *testing.T) {
 		{"header in upper case", func(s *Spec) { s.Grants.Headers = []string{"X-Cost"} }, "grants.headers"},
 		{"every header", func(s *Spec) { s.Grants.Headers = []string{"x-*"} }, "grants.headers"},
 		{"header of the server", func(s *Spec) { s.Grants.Headers = []string{"x-request-id"} }, "a header of the server's own"},
-		{"isolation", func(s *Spec) { s.Isolation = "fresh" }, "not available yet"},
-		{"unknown isolation", func(s *Spec) { s.Isolation = "none" }, "unknown"},
+		{"unknown isolation", func(s *Spec) { s.Isolation = 7 }, "isolation: 7 is unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := newBench(t).load(t, goodGuest(`{}`).assemble(), c.change)

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -14,6 +15,21 @@ type guestMemory struct {
 	bytes   []byte
 	limit   uint64 // bytes
 	refused bool   // the guest asked for more than limit
+	// image is set for an instance that is reset after each call.
+	image *memoryImage
+	kept  int // bytes of the memory in image
+}
+
+// newGuestMemory makes a memory that can be put back if resettable.
+func newGuestMemory(limit uint64, resettable bool) (*guestMemory, error) {
+	m := &guestMemory{limit: limit}
+	if resettable {
+		var err error
+		if m.image, err = newMemoryImage(limit); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // Allocate implements experimental.MemoryAllocator; an instance has one
@@ -27,10 +43,42 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 		m.refused = true
 		return nil
 	}
+	if m.image != nil {
+		m.bytes = m.image.grow(m.bytes, int(size))
+		return m.bytes
+	}
 	more := int(size) - len(m.bytes)
 	m.bytes = slices.Grow(m.bytes, more)[:size]
 	return m.bytes
 }
 
-// Free implements experimental.LinearMemory.
+// Free implements experimental.LinearMemory. wazero may call it while guest
+// code is still on the stack, so an image goes later, with release.
 func (m *guestMemory) Free() { m.bytes = nil }
+
+// snapshot keeps the memory as it is for reset.
+func (m *guestMemory) snapshot() error {
+	m.kept = len(m.bytes)
+	return m.image.keep(m.bytes)
+}
+
+var errGrown = errors.New("its memory has grown in the call")
+
+// reset puts the memory back to its snapshot. A memory can't shrink, and a
+// guest whose memory is larger than it remembers grows it again and again, so
+// a memory that has grown is not put back.
+func (m *guestMemory) reset() error {
+	if len(m.bytes) != m.kept {
+		return errGrown
+	}
+	return m.image.restore(m.bytes)
+}
+
+// release gives the memory back once no guest code can run any more.
+func (m *guestMemory) release() {
+	m.bytes = nil
+	if m.image != nil {
+		m.image.close()
+		m.image = nil
+	}
+}

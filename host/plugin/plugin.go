@@ -26,7 +26,9 @@ type Plugin struct {
 	grants      Grants
 	metrics     []Metric
 	rules       resultRules
+	isolation   Isolation
 	mask        mask
+	breaker     *breaker
 
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
@@ -35,6 +37,10 @@ type Plugin struct {
 
 // Name gives the plugin's name in the configuration.
 func (p *Plugin) Name() string { return p.name }
+
+// Breaker tells whether the plugin is called or left alone because it failed
+// too often.
+func (p *Plugin) Breaker() BreakerState { return p.breaker.current() }
 
 // Hash gives the SHA-256 of the module, in hex.
 func (p *Plugin) Hash() string { return p.hash }
@@ -53,7 +59,7 @@ func (p *Plugin) Close(ctx context.Context) error {
 // it was.
 func (p *Plugin) call(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
 	began := time.Now()
-	failure := p.checkedOutCall(ctx, hook, frame, into)
+	failure := p.guardedCall(ctx, hook, frame, into)
 	if failure == nil {
 		p.host.observe(p, hook, "", began)
 		return nil
@@ -62,6 +68,18 @@ func (p *Plugin) call(ctx context.Context, hook Hook, frame *Frame, into *result
 	if dropped, allowed := p.failed.allow(); allowed {
 		p.logger.WarnContext(ctx, "plugin call failed", "hook", hook.String(), "kind", string(failure.Kind),
 			"on_error", p.policy.String(), "request_id", frame.RequestID, "error", failure.Err, "dropped", dropped)
+	}
+	return failure
+}
+
+// guardedCall leaves the call out while the plugin's breaker is open.
+func (p *Plugin) guardedCall(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
+	if !p.breaker.allow() {
+		return p.failure(hook, FailureBreakerOpen, errBreakerOpen)
+	}
+	failure := p.checkedOutCall(ctx, hook, frame, into)
+	if p.breaker.record(failure != nil) {
+		p.logger.WarnContext(ctx, "plugin breaker turned", "state", p.breaker.current().String())
 	}
 	return failure
 }
@@ -76,7 +94,7 @@ func (p *Plugin) checkedOutCall(ctx context.Context, hook Hook, frame *Frame, in
 		return p.failure(hook, kind, err)
 	}
 	failure := in.run(ctx, hook, frame, into)
-	if in.spoiled {
+	if in.spoiled || !in.renew(ctx) {
 		p.pool.discard(ctx, in)
 	} else {
 		p.pool.put(in)

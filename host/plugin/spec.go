@@ -39,9 +39,8 @@ type Spec struct {
 	// Override lets the plugin replace fields that an earlier plugin of the
 	// chain is granted too.
 	Override bool
-	// Isolation is how instances are shared between requests: pooled, which
-	// is the default.
-	Isolation string
+	// Isolation is what one call may leave in an instance for another.
+	Isolation Isolation
 	// Metrics are those that the plugin may count in, by their place here.
 	Metrics []Metric
 }
@@ -71,12 +70,8 @@ func (s *Spec) validate(reserved *reservedNames) error {
 	if s.MemoryLimit != 0 && (s.MemoryLimit < wasmPage || s.MemoryLimit > maxMemoryLimit || s.MemoryLimit%wasmPage != 0) {
 		fault("memory_limit: %d bytes; use a multiple of 64 KiB up to 4 GiB, or 0 for 16 MiB", s.MemoryLimit)
 	}
-	switch s.Isolation {
-	case "", "pooled":
-	case "reset", "fresh":
-		fault("isolation: %s is not available yet; use pooled", s.Isolation)
-	default:
-		fault("isolation: %q is unknown; use pooled", s.Isolation)
+	if s.Isolation > Fresh {
+		fault("isolation: %d is unknown; use pooled, reset or fresh", s.Isolation)
 	}
 	return errors.Join(faults...)
 }

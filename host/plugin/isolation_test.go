@@ -1,0 +1,151 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// counting counts its calls in memory, writes a page beside, and gives the
+// count as the length of its answer's number.
+func counting() *guest {
+	load, store := []byte{0x28, 0x02, 0x00}, []byte{0x36, 0x02, 0x00}
+	g := goodGuest("")
+	g.data = []guestData{{8, "kept"}, {guestResultAt, `{"fields":{"x_test":1}}`}}
+	// result[21] = '0' + ++memory[0]; memory[8] = 0, which init left as "kept"
+	count := code(opI32(0), opI32(0), load, opI32(1), []byte{0x6a}, store)
+	digit := code(opI32(guestResultAt+20), opI32(0), load, opI32('0'), []byte{0x6a}, []byte{0x3a, 0x00, 0x00})
+	wipe := code(opI32(8), opI32(0), store)
+	return g.with(exportShape, code(count, digit, wipe, opI64(int64(guestResultAt)<<32|23)))
+}
+
+func TestIsolation(t *testing.T) {
+	for isolation, want := range map[Isolation]string{Pooled: "1 2 3 ", Reset: "1 1 1 ", Fresh: "1 1 1 "} {
+		b := newBench(t)
+		p := b.mustLoad(t, counting(), func(s *Spec) { s.Isolation = isolation })
+		got := ""
+		for range 3 {
+			members, err := shape(t, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += strings.TrimPrefix(members, `"x_test":`) + " "
+		}
+		if got != want {
+			t.Errorf("%s: three calls count %s, want %s", isolation, got, want)
+		}
+		if made := len(p.pool.idle); (made == 1) != (isolation != Fresh) {
+			t.Errorf("%s: %d instances are idle", isolation, made)
+		}
+		if isolation == Reset {
+			in := <-p.pool.idle
+			if text, _ := in.memory.Read(8, 4); string(text) != "kept" {
+				t.Errorf("the memory has %q, want what was there before the call", text)
+			}
+			p.pool.put(in)
+		}
+		if parsed, err := ParseIsolation(isolation.String()); parsed != isolation || err != nil {
+			t.Errorf("%s is read as %s, %v", isolation, parsed, err)
+		}
+	}
+	if _, err := ParseIsolation("none"); err == nil {
+		t.Error("the isolation none was accepted")
+	}
+}
+
+// A memory that has grown is not put back: the instance goes.
+func TestResetOfGrownMemory(t *testing.T) {
+	b := newBench(t)
+	g := goodGuest("").with(exportShape, code(opI32(1), opGrow(), opDrop, opI64(0)))
+	p := b.mustLoad(t, g, func(s *Spec) { s.Isolation = Reset })
+	for range 3 {
+		if _, err := shape(t, p); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.pool.idle) != 0 || len(p.pool.slots) != p.pool.size {
+			t.Fatalf("%d instances are idle", len(p.pool.idle))
+		}
+	}
+}
+
+// Guests that exit, trap, grow and are stopped leave no mapping behind.
+func TestResetGivesMemoryBack(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("mappings are counted in /proc, which only Linux has")
+	}
+	for name, body := range map[string][]byte{
+		"sound": opI64(0),
+		"traps": opUnreachable,
+		"exits": code(opI32(1), opCall(0), opI64(0)),
+		"grows": code(opI32(1), opGrow(), opDrop, opI64(0)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, err := NewHost(context.Background(), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close(context.Background())
+			g := goodGuest("").importing(wasiModule, "proc_exit", signature{"i", ""}).with(exportShape, body)
+			const limit = 17<<20 + 3*wasmPage // a size that nothing else has
+			round := func() {
+				p, err := host.Load(context.Background(), Spec{Name: "test", Wasm: g.assemble(), Isolation: Reset, MemoryLimit: limit})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var running sync.WaitGroup
+				for range 4 {
+					running.Go(func() { _, _ = newChain(t, p).Shape(context.Background(), &Frame{}, new(State)) })
+				}
+				running.Wait()
+				if err := p.Close(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 5 {
+				round()
+			}
+			if n := strings.Count(mappings(t), "wasmeter-plugin"); n != 0 {
+				t.Errorf("%d mappings of plugins' memory are left", n)
+			}
+		})
+	}
+}
+
+func mappings(t *testing.T) string {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(maps)
+}
+
+func BenchmarkIsolation(b *testing.B) {
+	for _, isolation := range []Isolation{Pooled, Reset, Fresh} {
+		b.Run(fmt.Sprint(isolation), func(b *testing.B) {
+			host, err := NewHost(context.Background(), Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer host.Close(context.Background())
+			p, err := host.Load(context.Background(), Spec{
+				Name: "test", Wasm: goodGuest(`{"fields":{"x_test":1}}`).assemble(), Isolation: isolation, Grants: Grants{Fields: []string{"x_test"}}, OnError: Closed,
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer p.Close(context.Background())
+			chain, frame, state := newChain(b, p), fullFrame(), new(State)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := chain.Shape(context.Background(), frame, state); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
