@@ -10,6 +10,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 	"github.com/wasmeter/wasmeter/host/chat"
 	"github.com/wasmeter/wasmeter/host/openai"
+	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
 // chatCompletions serves POST /v1/chat/completions.
@@ -34,17 +35,16 @@ func (s *Server) chatCompletions(c *fiber.Ctx) error {
 	if q.Stream {
 		return s.sendStream(c, r, newChatEvents(r, id, created))
 	}
-	defer r.close()
+	defer r.close(c.UserContext())
 	done, err := r.complete(nil)
 	if err != nil {
 		return err
 	}
 	done.ID, done.Created = id, created
-	if done.Extra, err = r.shape(c.UserContext(), false); err != nil {
-		return err
-	}
-	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	return c.Send(openai.AppendChat(nil, done))
+	return r.send(c, func(members, usage []byte) []byte {
+		done.Extra, done.Usage.Extra = members, usage
+		return openai.AppendChat(nil, done)
+	})
 }
 
 // serves refuses a model that is not here.
@@ -176,8 +176,8 @@ func (e *chatEvents) output(dst []byte, o *engine.Output) []byte {
 
 func (e *chatEvents) final() bool { return e.gate.Final }
 
-func (e *chatEvents) close(dst, members []byte) []byte {
-	return e.run.closeChunks(dst, e.stream, e.gate, members)
+func (e *chatEvents) close(dst []byte, shaped plugin.Shaped) []byte {
+	return e.run.closeChunks(dst, e.stream, e.gate, shaped)
 }
 
 func (e *chatEvents) fail(dst []byte, err *openai.Error) []byte {
@@ -215,10 +215,11 @@ func (r *run) piece(echo *echo, o *engine.Output) (string, []openai.TokenLogprob
 }
 
 // closeChunks appends the end of a stream of chunks.
-func (r *run) closeChunks(dst []byte, s *openai.Stream, gate openai.UsageGate, members []byte) []byte {
+func (r *run) closeChunks(dst []byte, s *openai.Stream, gate openai.UsageGate, shaped plugin.Shaped) []byte {
 	if gate.Final {
 		u := r.usage()
-		dst = s.AppendUsage(dst, &u, members)
+		u.Extra = shaped.Usage
+		dst = s.AppendUsage(dst, &u, shaped.Members)
 	}
 	return openai.AppendDone(dst)
 }

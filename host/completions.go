@@ -9,6 +9,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/sample"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 	"github.com/wasmeter/wasmeter/host/openai"
+	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
 // defaultCompletionTokens is OpenAI's default of max_tokens for completions.
@@ -47,17 +48,16 @@ func (s *Server) completions(c *fiber.Ctx) error {
 		o := r.opening(id, created)
 		return s.sendStream(c, r, &completionEvents{run: r, echo: e, stream: openai.NewCompletionStream(o), gate: o.Gate})
 	}
-	defer r.close()
+	defer r.close(c.UserContext())
 	done, err := r.complete(e)
 	if err != nil {
 		return err
 	}
 	done.ID, done.Created = id, created
-	if done.Extra, err = r.shape(c.UserContext(), false); err != nil {
-		return err
-	}
-	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	return c.Send(openai.AppendCompletion(nil, done))
+	return r.send(c, func(members, usage []byte) []byte {
+		done.Extra, done.Usage.Extra = members, usage
+		return openai.AppendCompletion(nil, done)
+	})
 }
 
 // fitting is n, or what the context leaves to the longest prompt.
@@ -144,8 +144,8 @@ func (e *completionEvents) output(dst []byte, o *engine.Output) []byte {
 
 func (e *completionEvents) final() bool { return e.gate.Final }
 
-func (e *completionEvents) close(dst, members []byte) []byte {
-	return e.run.closeChunks(dst, e.stream, e.gate, members)
+func (e *completionEvents) close(dst []byte, shaped plugin.Shaped) []byte {
+	return e.run.closeChunks(dst, e.stream, e.gate, shaped)
 }
 
 func (e *completionEvents) fail(dst []byte, err *openai.Error) []byte {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,10 @@ type run struct {
 	stream     *engine.Stream
 	watch      *watch
 
+	// chain is the plugins that the request keeps to its end.
+	chain *plugin.Chain
+	// attemptID is unique for ever.
+	attemptID string
 	// requestID is the x-request-id, clientRequestID the client's own or empty.
 	requestID, clientRequestID string
 	owner                      keys.Owner
@@ -39,6 +44,10 @@ type run struct {
 	delivery engine.Delivery
 	choices  []choice
 	plugins  plugin.State
+	// end is the outcome where no choice tells it: the request was refused.
+	end plugin.Outcome
+	// settled says that the account is closed.
+	settled bool
 }
 
 // choice is what has come of one choice.
@@ -79,9 +88,11 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 	}
 	r := &run{
 		server:     s,
+		chain:      s.parts.Plugins,
 		endpoint:   endpoint,
 		generation: g,
 		request:    request,
+		attemptID:  newAttempt(),
 		requestID:  string(c.Response().Header.Peek(fiber.HeaderXRequestID)),
 		arrived:    time.Now(),
 		owner:      ownerOf(c),
@@ -90,8 +101,14 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 	if c.Get(fiber.HeaderXRequestID) == r.requestID {
 		r.clientRequestID = r.requestID
 	}
-	request.ID = r.requestID
+	request.ID, request.Events = r.requestID, r.chain.WantsEvents()
+	if err := r.admit(c); err != nil {
+		r.settle(c.UserContext())
+		return nil, err
+	}
 	if r.stream, err = s.parts.Engine.Submit(request); err != nil {
+		r.end = plugin.OutcomeRejected
+		r.settle(c.UserContext())
 		return nil, err
 	}
 	s.mu.Lock()
@@ -148,7 +165,6 @@ func (s *Server) engineRequest(g *openai.Generation, prompts [][]int32, arrival 
 		IgnoreEOS:   g.IgnoreEOS,
 		Whole:       !g.Stream,
 		Arrival:     arrival,
-		Events:      s.parts.Plugins.WantsEvents(),
 	}
 	if g.Stream {
 		r.MaxBacklog = maxBacklog
@@ -215,16 +231,22 @@ var (
 	errGone = errors.New("the client has closed the connection")
 )
 
-// close ends the run: what still runs is aborted and its account completed. It
-// may be called again.
-func (r *run) close() {
-	r.watch.stop()
+// drain ends what still runs and receives it, so that the counts are complete.
+func (r *run) drain() {
 	r.stream.Abort()
 	for {
 		if _, err := r.receive(nil); err == io.EOF {
-			break
+			return
 		}
 	}
+}
+
+// close ends the run in whatever state it is, and its account. It may be called
+// again.
+func (r *run) close(ctx context.Context) {
+	r.watch.stop()
+	r.drain()
+	r.settle(ctx)
 	s := r.server
 	s.mu.Lock()
 	delete(s.runs, r)

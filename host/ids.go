@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"time"
 )
 
 // newID is a prefix and 96 random bits.
@@ -12,6 +13,20 @@ func newID(prefix string) string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
 	return prefix + hex.EncodeToString(b[:])
+}
+
+// newAttempt is a UUIDv7: the time in milliseconds, then random bits. Source: RFC
+// 9562, section 5.7.
+func newAttempt() string {
+	var b [16]byte
+	_, _ = rand.Read(b[6:]) // crypto/rand.Read never fails
+	ms := time.Now().UnixMilli()
+	for i := range 6 {
+		b[i] = byte(ms >> (8 * (5 - i)))
+	}
+	b[6] = 0x70 | b[6]&0x0f
+	b[8] = 0x80 | b[8]&0x3f
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // fingerprint is `system_fingerprint`: the same while version, model and

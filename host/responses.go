@@ -8,6 +8,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host/openai"
+	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
 // responses serves POST /v1/responses. Responses are not stored.
@@ -42,7 +43,7 @@ func (s *Server) responses(c *fiber.Ctx) error {
 	if q.Stream {
 		return s.sendStream(c, r, e)
 	}
-	defer r.close()
+	defer r.close(c.UserContext())
 	for {
 		outputs, err := r.receive(nil)
 		if errors.Is(err, io.EOF) {
@@ -58,13 +59,10 @@ func (s *Server) responses(c *fiber.Ctx) error {
 			e.keep(&outputs[i])
 		}
 	}
-	members, err := r.shape(c.UserContext(), false)
-	if err != nil {
-		return err
-	}
-	e.complete(members)
-	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	return c.Send(openai.AppendResponse(nil, p))
+	return r.send(c, func(members, usage []byte) []byte {
+		e.complete(members, usage)
+		return openai.AppendResponse(nil, p)
+	})
 }
 
 // responseEvents writes the events of a response, and gathers the resource that
@@ -83,8 +81,9 @@ func (e *responseEvents) keep(o *engine.Output) {
 }
 
 // complete gives the resource its end.
-func (e *responseEvents) complete(members []byte) {
+func (e *responseEvents) complete(members, usage []byte) {
 	p, u := e.response, e.run.usage()
+	u.Extra = usage
 	p.Text, p.Usage, p.Extra = string(e.text), &u, members
 	p.Status, p.CompletedAt = openai.ResponseCompleted, now()
 	if e.run.choices[0].finish == engine.Length {
@@ -107,8 +106,8 @@ func (e *responseEvents) output(dst []byte, o *engine.Output) []byte {
 
 func (e *responseEvents) final() bool { return true }
 
-func (e *responseEvents) close(dst, members []byte) []byte {
-	e.complete(members)
+func (e *responseEvents) close(dst []byte, shaped plugin.Shaped) []byte {
+	e.complete(shaped.Members, shaped.Usage)
 	return e.stream.AppendEnd(dst)
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host/chat"
 	"github.com/wasmeter/wasmeter/host/keys"
+	"github.com/wasmeter/wasmeter/host/ledger"
 	"github.com/wasmeter/wasmeter/host/openai"
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
@@ -33,6 +35,10 @@ type Parts struct {
 	NoTemplate error
 	// Plugins shape responses; nil for none.
 	Plugins *plugin.Chain
+	// KV takes what plugins wrote in their finish hook; nil where none may.
+	KV plugin.KV
+	// Ledger keeps a record of each request; nil for none.
+	Ledger ledger.Recorder
 	// Keys says who may ask; nil or empty for everyone.
 	Keys *keys.Ring
 	// Models are the names under which the model is served, the first one is
@@ -265,12 +271,14 @@ func printable(s string) bool {
 // writeError is the one place where errors become HTTP.
 func (s *Server) writeError(c *fiber.Ctx, err error) error {
 	e := s.apiError(err, c)
-	switch e.Status {
-	case fiber.StatusTooManyRequests:
+	switch {
+	case e.RetryAfter > 0:
+		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(e.RetryAfter))
+	case e.Status == fiber.StatusTooManyRequests:
 		c.Set(fiber.HeaderRetryAfter, "1")
-	case fiber.StatusServiceUnavailable:
+	case e.Status == fiber.StatusServiceUnavailable:
 		c.Set(fiber.HeaderRetryAfter, "5")
-	case fiber.StatusInternalServerError:
+	case e.Status == fiber.StatusInternalServerError:
 		s.parts.Logger.Error("request not served", "error", err, "path", c.Path(), "request_id", string(c.Response().Header.Peek(fiber.HeaderXRequestID)))
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)

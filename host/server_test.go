@@ -19,6 +19,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 	"github.com/wasmeter/wasmeter/host/chat"
 	"github.com/wasmeter/wasmeter/host/keys"
+	"github.com/wasmeter/wasmeter/host/ledger"
 	"github.com/wasmeter/wasmeter/host/openai"
 	"github.com/wasmeter/wasmeter/host/plugin"
 	"github.com/wasmeter/wasmeter/plugins"
@@ -47,6 +48,7 @@ type setup struct {
 	engine  engine.Options
 	sim     sim.Options
 	keys    *keys.Ring
+	ledger  ledger.Recorder
 }
 
 // metricsPlugin compiles the default plugin once for all tests.
@@ -89,7 +91,7 @@ func serve(t testing.TB, change func(*setup)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(u.options, Parts{Engine: e, Template: tmpl, Plugins: chain, Keys: u.keys, Models: []string{"sim"}, Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(u.options, Parts{Engine: e, Template: tmpl, Plugins: chain, Keys: u.keys, Ledger: u.ledger, Models: []string{"sim"}, Version: "test", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host/openai"
+	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
 const (
@@ -32,8 +33,8 @@ type events interface {
 	output(dst []byte, o *engine.Output) []byte
 	// final tells whether the stream ends with a document that plugins shape.
 	final() bool
-	// close appends the end; members are the plugins'.
-	close(dst, members []byte) []byte
+	// close appends the end, with what the plugins add.
+	close(dst []byte, shaped plugin.Shaped) []byte
 	// fail appends the end of a stream that broke.
 	fail(dst []byte, e *openai.Error) []byte
 }
@@ -49,11 +50,15 @@ func (s *Server) sendStream(c *fiber.Ctx, r *run, e events) error {
 	}
 	if err != nil && err != engine.ErrTimeout {
 		timer.Stop()
-		r.close()
+		r.close(c.UserContext())
 		return err
 	}
 	b := &streamBody{run: r, events: e, timer: timer, conn: c.Context().Conn()}
-	b.buffer = e.open(make([]byte, 0, 1024)) // about three chunks
+	b.buffer = make([]byte, 0, 1024) // about three chunks
+	if r.chain.Has(plugin.HookChunk) {
+		c.Set(rewritten, "chunk")
+	}
+	b.append(e.open)
 	b.add(first, err)
 	c.Set(fiber.HeaderContentType, "text/event-stream; charset=utf-8")
 	c.Set(fiber.HeaderCacheControl, "no-cache")
@@ -100,6 +105,20 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// append adds events, and lets the plugins see each of them.
+func (b *streamBody) append(write func(dst []byte) []byte) {
+	from := len(b.buffer)
+	b.buffer = write(b.buffer)
+	if !b.run.chain.Has(plugin.HookChunk) {
+		return
+	}
+	events, err := b.run.chunkHook(context.Background(), b.buffer[from:])
+	b.buffer = append(b.buffer[:from], events...)
+	if err != nil && !b.ended {
+		b.fail(err)
+	}
+}
+
 // add turns what receive has brought into events.
 func (b *streamBody) add(outputs []engine.Output, err error) {
 	switch {
@@ -112,30 +131,43 @@ func (b *streamBody) add(outputs []engine.Output, err error) {
 	}
 	for i := range outputs {
 		if f := outputs[i].Finish; f == engine.Failed || f == engine.Abort {
-			b.run.stream.Abort() // the others end with it
 			b.fail(b.run.failure())
 			return
 		}
-		b.buffer = b.events.output(b.buffer, &outputs[i])
+		b.append(func(dst []byte) []byte { return b.events.output(dst, &outputs[i]) })
+		if b.ended {
+			return
+		}
 	}
 }
 
-// end writes the last document, with the plugins' members.
+// end writes the last document, with what the plugins add. The account is closed
+// before it leaves.
 func (b *streamBody) end() {
-	b.ended = true
-	var members []byte
+	shaped := plugin.Shaped{}
 	if b.events.final() {
 		var err error
-		if members, err = b.run.shape(context.Background(), true); err != nil {
+		if shaped, err = b.run.shape(context.Background(), nil); err != nil {
 			b.fail(err)
 			return
 		}
 	}
-	b.buffer = b.events.close(b.buffer, members)
+	b.ended = true
+	last := len(b.buffer)
+	b.append(func(dst []byte) []byte { return b.events.close(dst, shaped) })
+	if b.run.end == plugin.OutcomePluginError {
+		b.buffer = b.buffer[:last] // the end was refused
+		b.fail(errors.New("a plugin refused the end of the stream"))
+		return
+	}
+	b.run.settle(context.Background())
 }
 
+// fail ends the stream with an error event, if somebody is left to read it.
 func (b *streamBody) fail(err error) {
 	b.ended = true
+	b.run.drain()
+	b.run.settle(context.Background())
 	if errors.Is(err, errGone) {
 		return
 	}
@@ -147,7 +179,7 @@ func (b *streamBody) fail(err error) {
 // Close ends the run; the connection may serve another request afterwards.
 func (b *streamBody) Close() error {
 	b.timer.Stop()
-	b.run.close()
+	b.run.close(context.Background())
 	return nil
 }
 

@@ -1,25 +1,11 @@
 package host
 
 import (
-	"context"
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
-
-// shape asks the plugins what to add to the answer. It returns ready members,
-// valid until the next call, and an error where a plugin's policy is to refuse
-// the answer.
-func (r *run) shape(ctx context.Context, usageChunk bool) ([]byte, error) {
-	chain := r.server.parts.Plugins
-	if !chain.Has(plugin.HookShape) {
-		return nil, nil
-	}
-	frame := r.frame(usageChunk)
-	shaped, err := chain.Shape(ctx, &frame, &r.plugins)
-	return shaped.Members, err
-}
 
 // frame is what plugins are told: the run's life as integers. Its stamps count
 // from arrival.
@@ -40,6 +26,7 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 		MaxTokens:          uint32(g.MaxTokens.Value),
 		Priority:           int32(g.Priority),
 		RequestID:          r.requestID,
+		AttemptID:          r.attemptID,
 		ClientRequestID:    r.clientRequestID,
 		Model:              g.Model,
 		Tenant:             r.owner.Tenant,
@@ -61,7 +48,7 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 	for i := range r.choices {
 		r.addLife(&f, &r.choices[i].life)
 	}
-	if r.server.parts.Plugins.WantsChoices() {
+	if r.chain.WantsChoices() {
 		f.Choices = r.choiceTable()
 	}
 	for i := range r.choices {
@@ -134,6 +121,9 @@ func (r *run) event(e engine.Event) plugin.Event {
 
 // outcome is how the request ended: the worst end of its choices.
 func (r *run) outcome() plugin.Outcome {
+	if r.end != plugin.OutcomeRunning {
+		return r.end
+	}
 	worst := plugin.OutcomeRunning
 	for i := range r.choices {
 		worst = max(worst, r.choiceOutcome(&r.choices[i]))

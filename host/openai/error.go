@@ -13,6 +13,8 @@ type Error struct {
 	Message string // for a human: what was found, what is allowed, what to do
 	Param   string // the request's field at fault; empty is null
 	Code    string // for a program, such as "model_not_found"; empty is null
+
+	RetryAfter int // seconds, for the header of that name; 0 leaves it to the server
 }
 
 func (e *Error) Error() string { return e.Message }
