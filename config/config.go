@@ -97,12 +97,13 @@ type Speculative struct {
 	Method string
 }
 
-// Ledger is the durable record of what was used. Not available yet: both keys
-// must be empty.
+// Ledger is the durable record of what was used.
 type Ledger struct {
-	// Path is the database file.
+	// Path is the file of usage records: JSON lines, with a name that ends in
+	// .jsonl. A database is not available yet. Empty: no records are kept.
 	Path string
-	// Sinks are the URLs that usage records are sent to.
+	// Sinks are the URLs that usage records are sent to. Not available yet: must
+	// be empty.
 	Sinks []string
 }
 
@@ -159,6 +160,8 @@ func (c *Config) Validate() error {
 	if err := c.Host.Server.Open(keys); err != nil {
 		faults = append(faults, err)
 	}
+	check(c.Ledger.Path == "" || strings.HasSuffix(c.Ledger.Path, ".jsonl"),
+		"ledger.path: %s: a database is not available yet; use a file of JSON lines, with a name that ends in .jsonl", c.Ledger.Path)
 	check(c.Device.Threads >= 0 && c.Device.Threads <= 1024,
 		"engine.threads: %d is not in 0 … 1024; use 0 for the free cores", c.Device.Threads)
 	check(c.Host.Metrics.SpecDecode == "none" || c.Speculative.Method != "none",

@@ -81,7 +81,7 @@ func (c *Config) keys() []key {
 		{name: "metrics.force_include_usage", value: choice(&m.ForceIncludeUsage, "off", "final", "continuous"), flag: "enable-force-include-usage", usage: "send a stream's usage unasked; alone it means final", bare: "final"},
 		{name: "metrics.prompt_tokens_details", value: boolValue{&m.PromptTokensDetails}, flag: "enable-prompt-tokens-details", usage: "add usage.prompt_tokens_details", bare: "true"},
 
-		{name: "ledger.path", value: textValue{&c.Ledger.Path}, only: none},
+		{name: "ledger.path", value: textValue{&c.Ledger.Path}, flag: "ledger-path", usage: "file of usage records, .jsonl"},
 		{name: "ledger.sinks", value: listValue{&c.Ledger.Sinks}, secret: true, only: none},
 
 		{name: "sim.prefill_per_token", value: durationValue{&c.Sim.PrefillPerToken}, flag: "sim-prefill-per-token", usage: "step time of a prompt token"},

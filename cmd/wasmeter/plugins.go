@@ -21,8 +21,9 @@ type chain struct {
 	chain   *plugin.Chain // nil for none
 }
 
-// loadPlugins loads the configured chain; observe is told of every call.
-func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, observe func(plugin.Call)) (*chain, error) {
+// loadPlugins loads the configured chain; counts is told of what they do, kv is where they
+// remember.
+func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, counts *counts, kv plugin.KV) (*chain, error) {
 	list := c.Chain()
 	if len(list) == 0 {
 		return &chain{}, nil
@@ -30,7 +31,9 @@ func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, obs
 	h, err := plugin.NewHost(ctx, plugin.Options{
 		CacheDir: pluginCache(logger),
 		Logger:   logger,
-		Observer: observe,
+		Observer: counts.call,
+		Sampled:  counts.sample,
+		KV:       kv,
 		// A plugin is called for every endpoint.
 		Reserved:        slices.Concat(openai.Reserved(openai.Chat), openai.Reserved(openai.Responses)),
 		ReservedUsage:   openai.ReservedUsage(),

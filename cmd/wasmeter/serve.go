@@ -14,6 +14,7 @@ import (
 	"github.com/wasmeter/wasmeter/config"
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host"
+	"github.com/wasmeter/wasmeter/host/ledger"
 	"github.com/wasmeter/wasmeter/host/metrics"
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
@@ -98,13 +99,16 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 		return err
 	}
 
-	// Plugins are called once the server runs: the counters are there by then.
-	var counts *metrics.Metrics
-	plugins, err := loadPlugins(ctx, c, logger, func(call plugin.Call) {
-		if counts != nil {
-			counts.PluginCall(call.Plugin, call.Hook.String(), string(call.Failure), call.Duration)
-		}
-	})
+	records, err := openLedger(c, logger)
+	if err != nil {
+		return err
+	}
+	if records != nil {
+		defer closing(logger, "ledger", records.Close)
+	}
+
+	counted, kv := &counts{logger: logger}, plugin.NewMemoryKV()
+	plugins, err := loadPlugins(ctx, c, logger, counted, kv)
 	if err != nil {
 		return err
 	}
@@ -116,9 +120,9 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	}
 	defer model.close(logger)
 
-	counts = metrics.New(metrics.Options{ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats})
+	counted.metrics = metrics.New(metrics.Options{ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats})
 	options := c.Engine
-	options.Logger, options.Listener = logger, counts.Listener()
+	options.Logger, options.Listener = logger, counted.metrics.Listener()
 	e, err := engine.New(model.model, model.tokenizer, options)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
@@ -130,11 +134,17 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 		Template:   model.template,
 		NoTemplate: model.noTemplate,
 		Plugins:    plugins.chain,
+		KV:         kv,
+		Ledger:     records,
 		Keys:       ring,
 		Models:     model.names,
-		Observe:    host.Observer{Scrape: counts.Write, Rejected: counts.AdmissionRejected, Answered: counts.Request},
-		Version:    version,
-		Logger:     logger,
+		Observe: host.Observer{
+			Scrape:   counted.metrics.Write,
+			Rejected: counted.metrics.AdmissionRejected,
+			Answered: counted.metrics.Request,
+		},
+		Version: version,
+		Logger:  logger,
 	})
 	if err != nil {
 		return err
@@ -151,6 +161,21 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	}
 	logger.Info("drained")
 	return nil
+}
+
+// openLedger opens the configured file of usage records; without one it is nil.
+func openLedger(c *config.Config, logger *slog.Logger) (ledger.Recorder, error) {
+	if c.Ledger.Path == "" {
+		return nil, nil
+	}
+	file, torn, err := ledger.OpenFile(c.Ledger.Path)
+	if err != nil {
+		return nil, fmt.Errorf("ledger.path: %w", err)
+	}
+	if torn > 0 {
+		logger.Warn("cut off a record that was never whole", "file", c.Ledger.Path, "bytes", torn)
+	}
+	return file, nil
 }
 
 // closing closes a part and says if that went wrong: nothing more can be done.
