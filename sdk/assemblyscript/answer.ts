@@ -52,15 +52,17 @@ export class Answer {
 
   /** The result document, null when nothing was written. */
   document(): Buffer | null {
-    if (this.fields.empty && this.usage.empty && this.headers.empty && this.rest.empty) return null;
     const out = this.fields.written;
-    this.fields.closeAll();
-    out.addByte(0x7d);
-    join(out, this.usage, ',"usage":{', "}");
-    join(out, this.headers, ',"headers":{', "}");
-    join(out, this.rest, ",", "");
-    out.addByte(0x7d);
-    return out;
+    if (this.fields.empty) {
+      out.clear().add("{");
+    } else {
+      this.fields.closeAll();
+      out.add("}");
+    }
+    join(out, this.usage, '"usage":{', "}");
+    join(out, this.headers, '"headers":{', "}");
+    join(out, this.rest, "", "");
+    return out.length == 1 ? null : out.add("}");
   }
 }
 
@@ -68,5 +70,6 @@ export class Answer {
 function join(out: Buffer, members: Json, before: string, after: string): void {
   if (members.empty) return;
   members.closeAll();
+  if (out.last() != 0x7b) out.addByte(0x2c);
   out.add(before).addText(members.written).add(after);
 }

@@ -63,19 +63,25 @@ pub const Answer = struct {
 
     /// The result document, null when nothing was written.
     pub fn document(a: *Answer) ?[]const u8 {
-        if (a.fields.empty() and a.usage.empty() and a.headers.empty() and a.rest.empty()) return null;
         const text = &a.fields.text;
-        a.fields.closeAll();
-        text.appendByte('}');
-        inline for (.{ .{ &a.usage, ",\"usage\":{", "}" }, .{ &a.headers, ",\"headers\":{", "}" }, .{ &a.rest, ",", "" } }) |part| {
+        if (a.fields.empty()) {
+            text.clear();
+            text.appendByte('{');
+        } else {
+            a.fields.closeAll();
+            text.appendByte('}');
+        }
+        inline for (.{ .{ &a.usage, "\"usage\":{", "}" }, .{ &a.headers, "\"headers\":{", "}" }, .{ &a.rest, "", "" } }) |part| {
             const members, const before, const after = part;
             if (!members.empty()) {
                 members.closeAll();
+                if (text.last() != '{') text.appendByte(',');
                 text.append(before);
                 text.append(members.written());
                 text.append(after);
             }
         }
+        if (text.items().len == 1) return null;
         text.appendByte('}');
         return text.items();
     }

@@ -40,34 +40,30 @@ pub const Member = struct {
 pub const Members = struct {
     text: []const u8,
     at: usize = 0,
+    object: bool = false,
 
     pub fn of(text: []const u8) Members {
         var m: Members = .{ .text = text };
         m.space();
+        m.object = m.peek() == '{';
+        if (!m.object and m.peek() != '[') m.at = text.len;
         return m;
     }
 
     pub fn next(m: *Members) ?Member {
-        m.at += 1; // the opening bracket, or a comma
-        m.space();
-        const first = m.peek() orelse return null;
-        if (first == '}' or first == ']') return null;
+        switch (m.peek() orelse return null) {
+            '{', '[', ',' => m.at += 1,
+            else => return null,
+        }
         var key: []const u8 = "";
-        if (m.inObject()) {
+        if (m.object) {
             const name = m.skip();
-            if (name.len < 2) return null;
+            if (name.len < 2 or m.peek() != ':') return null;
             key = unescaped(name[1 .. name.len - 1]);
-            m.space();
-            m.at += 1; // the colon
-            m.space();
+            m.at += 1;
         }
         const value = m.skip();
-        m.space();
         return if (value.len == 0) null else .{ .key = key, .value = value };
-    }
-
-    fn inObject(m: *const Members) bool {
-        return std.mem.trimStart(u8, m.text, " \t\r\n")[0] == '{';
     }
 
     fn peek(m: *const Members) ?u8 {
@@ -81,8 +77,9 @@ pub const Members = struct {
         }
     }
 
-    /// Moves behind the value that begins here, and gives it.
+    /// Moves behind the value that comes, and the space around it, and gives it.
     fn skip(m: *Members) []const u8 {
+        m.space();
         const from = m.at;
         var depth: usize = 0;
         while (m.peek()) |c| {
@@ -108,7 +105,9 @@ pub const Members = struct {
             }
             if (depth == 0) break;
         }
-        return m.text[from..@min(m.at, m.text.len)];
+        const value = m.text[from..m.at];
+        m.space();
+        return value;
     }
 
     fn skipString(m: *Members) void {

@@ -34,6 +34,18 @@ fn failure(code: i64) HostError {
     };
 }
 
+/// The code of the ABI for an error.
+pub fn errorCode(err: HostError) i32 {
+    return switch (err) {
+        error.Absent => -1,
+        error.Denied => -2,
+        error.TooLarge => -3,
+        error.BadPointer => -4,
+        error.Quota => -5,
+        error.Unavailable => -6,
+    };
+}
+
 fn size(text: []const u8) u32 {
     return @intCast(text.len);
 }

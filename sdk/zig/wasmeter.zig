@@ -26,6 +26,7 @@ pub const Member = @import("config.zig").Member;
 
 pub const Level = host.Level;
 pub const HostError = host.HostError;
+pub const errorCode = host.errorCode;
 pub const log = host.log;
 pub const record = host.record;
 pub const emit = host.emit;

@@ -79,23 +79,31 @@ impl Answer {
             headers,
             rest,
         } = self;
-        if fields.is_empty() && usage.is_empty() && headers.is_empty() && rest.is_empty() {
-            return None;
+        if fields.is_empty() {
+            fields.text.clear();
+            fields.text.push(b'{');
+        } else {
+            fields.close_all();
+            fields.text.push(b'}');
         }
-        fields.close_all();
         let text = &mut fields.text;
-        text.push(b'}');
-        for (part, before, after) in [
-            (usage, r#","usage":{"#, "}"),
-            (headers, r#","headers":{"#, "}"),
-            (rest, ",", ""),
+        for (members, before, after) in [
+            (usage, r#""usage":{"#, "}"),
+            (headers, r#""headers":{"#, "}"),
+            (rest, "", ""),
         ] {
-            if !part.is_empty() {
-                part.close_all();
+            if !members.is_empty() {
+                members.close_all();
+                if text.last() != Some(&b'{') {
+                    text.push(b',');
+                }
                 text.extend_from_slice(before.as_bytes());
-                text.extend_from_slice(&part.text);
+                text.extend_from_slice(&members.text);
                 text.extend_from_slice(after.as_bytes());
             }
+        }
+        if text.len() == 1 {
+            return None;
         }
         text.push(b'}');
         Some(text)
