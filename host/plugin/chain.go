@@ -3,6 +3,8 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +16,7 @@ type Chain struct {
 	plugins []*Plugin
 	// contested: some plugin may write a field that an earlier one wrote.
 	contested bool
+	id        string
 }
 
 // NewChain orders plugins. Two of them with the same field are refused,
@@ -36,7 +39,31 @@ func NewChain(plugins ...*Plugin) (*Chain, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
+	c.id = chainID(plugins)
 	return c, nil
+}
+
+// chainID names what shapes and prices a request: the plugins in their order,
+// their modules and their configurations. It is empty for none.
+func chainID(plugins []*Plugin) string {
+	if len(plugins) == 0 {
+		return ""
+	}
+	const bytes = 16 // enough to tell chains apart
+	all := sha256.New()
+	for _, p := range plugins {
+		config := sha256.Sum256(p.config)
+		fmt.Fprintf(all, "%s %s %x\n", p.name, p.hash, config)
+	}
+	return hex.EncodeToString(all.Sum(nil)[:bytes])
+}
+
+// ID is what frames call chain_id.
+func (c *Chain) ID() string {
+	if c == nil {
+		return ""
+	}
+	return c.id
 }
 
 // sharedField finds a field, a member of usage or a header that two plugins
@@ -246,7 +273,7 @@ func (c *Chain) Finish(ctx context.Context, frame *Frame, s *State) Finished {
 // sees it.
 func (c *Chain) call(ctx context.Context, i int, hook Hook, frame *Frame, document []byte, s *State) *Failure {
 	seen := *frame
-	seen.Document, seen.Carry = document, s.carry(i)
+	seen.Document, seen.Carry, seen.ChainID = document, s.carry(i), c.id
 	failure := c.plugins[i].call(ctx, hook, &seen, &s.result)
 	if failure == nil && s.result.carried {
 		s.keep(i, s.result.carry)

@@ -268,13 +268,14 @@ func TestChunksGoFromPluginToPlugin(t *testing.T) {
 		t.Errorf("one plugin: got %s, %v", got, err)
 	}
 	// What the second adds is no member of what the first has left.
-	got, err = newChain(t, first, second).Chunk(context.Background(), &Frame{}, new(State), chunk)
+	both := newChain(t, first, second)
+	got, err = both.Chunk(context.Background(), &Frame{}, new(State), chunk)
 	if string(got) != `{"a":1}` || err != nil {
 		t.Errorf("two plugins: got %s, %v", got, err)
 	}
 	in := <-second.pool.idle
 	defer second.pool.put(in)
-	seen := (&Frame{Document: []byte(`{"a":1}`)}).append(nil, HookChunk, maskResponseBody)
+	seen := (&Frame{Document: []byte(`{"a":1}`), ChainID: both.ID()}).append(nil, HookChunk, maskResponseBody)
 	if got, _ := in.memory.Read(guestBufferAt, uint32(len(seen))); !bytes.Equal(got, seen) {
 		t.Errorf("the second was handed\n% x, want\n% x", got, seen)
 	}
@@ -296,7 +297,7 @@ func TestCarry(t *testing.T) {
 	}
 	for p, carry := range map[*Plugin]string{other: "", carries: `aé"b`} {
 		in := <-p.pool.idle
-		want := (&Frame{Model: "m", Carry: carry}).append(nil, HookShape, 0)
+		want := (&Frame{Model: "m", Carry: carry, ChainID: chain.ID()}).append(nil, HookShape, 0)
 		if got, _ := in.memory.Read(guestBufferAt, uint32(len(want))); !bytes.Equal(got, want) {
 			t.Errorf("%s was handed\n% x, want\n% x", p.name, got, want)
 		}

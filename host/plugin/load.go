@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,6 +71,9 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 	p.rules = resultRules{grants: &p.grants, reserved: h.reserved}
 	if err := p.start(ctx, wasm); err != nil {
 		closeErr := p.runtime.Close(ctx)
+		if p.compiled != nil {
+			closeErr = errors.Join(closeErr, p.compiled.Close(ctx))
+		}
 		if closeErr != nil {
 			return nil, fmt.Errorf("%w (and closing it: %w)", err, closeErr)
 		}

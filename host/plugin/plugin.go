@@ -52,7 +52,9 @@ func (p *Plugin) Close(ctx context.Context) error {
 	if err := p.pool.close(ctx); err != nil {
 		return err
 	}
-	return p.runtime.Close(ctx)
+	// The runtime leaves the code to the cache, which would keep that of every
+	// module that ever ran.
+	return errors.Join(p.runtime.Close(ctx), p.compiled.Close(ctx))
 }
 
 // call calls a hook and adds what it answers to into. On a failure into is as

@@ -41,6 +41,8 @@ type Spec struct {
 	Override bool
 	// Isolation is what one call may leave in an instance for another.
 	Isolation Isolation
+	// Match restricts the plugin to some requests.
+	Match Match
 	// Metrics are those that the plugin may count in, by their place here.
 	Metrics []Metric
 }
@@ -49,6 +51,9 @@ type Spec struct {
 func (s *Spec) validate(reserved *reservedNames) error {
 	faults := s.Grants.validate(reserved)
 	faults = append(faults, validateMetrics(s.Metrics)...)
+	if err := s.Match.Validate(); err != nil {
+		faults = append(faults, err)
+	}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if !validName(s.Name) {
 		fault("name: %q; use 1 to 64 of a-z, 0-9, - and _", s.Name)

@@ -1,0 +1,337 @@
+package plugin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// maxPlugins bounds a set: each plugin is a bit of the key of its chains.
+const maxPlugins = 64
+
+// Set is the plugins of one configuration, a generation. It never changes.
+// Requests hold it from their beginning to their end; when its owner and all
+// of them have released it, its plugins are closed, but for those that a
+// later set goes on with.
+type Set struct {
+	members []member
+	uses    atomic.Int64 // the owner and the requests
+	closed  func(*Set)   // called once, when nobody uses it
+
+	mu     sync.RWMutex      // guards chains
+	chains map[uint64]*Chain // by the members that they have
+}
+
+// member is a plugin of a set and the requests it is for.
+type member struct {
+	*held
+	match Match
+}
+
+// held is a plugin that one set or several of a row have.
+type held struct {
+	plugin *Plugin
+	spec   Spec         // what it was made of, with neither module nor match
+	uses   atomic.Int64 // sets
+}
+
+// newSet loads the plugins of specs. Those that running has as well, made of
+// the same bytes and the same configuration, are taken over as they are. The
+// error names the plugin; then nothing is left of the set.
+func newSet(ctx context.Context, h *Host, specs []Spec, running *Set) (_ *Set, err error) {
+	if len(specs) > maxPlugins {
+		return nil, fmt.Errorf("%d plugins; at most %d", len(specs), maxPlugins)
+	}
+	s := &Set{chains: make(map[uint64]*Chain)}
+	s.uses.Store(1)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.letGo(ctx))
+		}
+	}()
+	for i := range specs {
+		m, err := running.takeOver(&specs[i])
+		if err != nil {
+			return nil, fmt.Errorf("plugin %q: %w", specs[i].Name, err)
+		}
+		if m == nil {
+			p, err := h.Load(ctx, specs[i])
+			if err != nil {
+				return nil, err
+			}
+			m = &held{plugin: p, spec: likeness(specs[i])}
+			m.uses.Add(1)
+			s.members = append(s.members, member{m, specs[i].Match})
+			if err := p.selfTest(ctx); err != nil {
+				return nil, fmt.Errorf("plugin %q: %w", p.name, err)
+			}
+			continue
+		}
+		s.members = append(s.members, member{m, specs[i].Match})
+	}
+	return s, s.checkTogether()
+}
+
+// likeness is a spec without what may differ in a plugin that stays.
+func likeness(spec Spec) Spec {
+	if spec.Path != "" {
+		spec.Path = "a file" // a built-in module is trusted more
+	}
+	spec.Wasm, spec.Match = nil, Match{}
+	return spec
+}
+
+// takeOver gives the plugin of the set that spec describes too, used once
+// more; nil if there is none.
+func (s *Set) takeOver(spec *Spec) (*held, error) {
+	if s == nil {
+		return nil, nil
+	}
+	for _, m := range s.members {
+		if m.plugin.name != spec.Name || !reflect.DeepEqual(m.spec, likeness(*spec)) {
+			continue
+		}
+		hash, err := moduleHash(spec)
+		if err != nil || hash != m.plugin.hash {
+			return nil, err
+		}
+		m.uses.Add(1)
+		return m.held, nil
+	}
+	return nil, nil
+}
+
+// moduleHash gives the SHA-256 of a spec's module, in hex.
+func moduleHash(spec *Spec) (string, error) {
+	wasm := spec.Wasm
+	if spec.Path != "" {
+		var err error
+		if wasm, err = readModule(spec.Path); err != nil {
+			return "", err
+		}
+	}
+	digest := sha256.Sum256(wasm)
+	return hex.EncodeToString(digest[:]), nil
+}
+
+// checkTogether refuses plugins that would meet in one chain and not agree.
+func (s *Set) checkTogether() error {
+	var faults []error
+	for i := range s.members {
+		for j := range s.members[:i] {
+			later, earlier := &s.members[i], &s.members[j]
+			if earlier.plugin.name == later.plugin.name {
+				faults = append(faults, fmt.Errorf("two plugins are named %q", later.plugin.name))
+			} else if earlier.match.meets(&later.match) {
+				if _, err := NewChain(earlier.plugin, later.plugin); err != nil {
+					faults = append(faults, err)
+				}
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Chain gives the plugins for a request, in the order of the configuration.
+// It may be called from any goroutine that holds the set.
+func (s *Set) Chain(model, tenant string, endpoint Endpoint) *Chain {
+	if s == nil {
+		return nil
+	}
+	var key uint64
+	for i := range s.members {
+		if s.members[i].match.covers(model, tenant, endpoint) {
+			key |= 1 << i
+		}
+	}
+	s.mu.RLock()
+	chain, known := s.chains[key]
+	s.mu.RUnlock()
+	if known {
+		return chain
+	}
+	var plugins []*Plugin
+	for i := range s.members {
+		if key&(1<<i) != 0 {
+			plugins = append(plugins, s.members[i].plugin)
+		}
+	}
+	chain, err := NewChain(plugins...)
+	if err != nil {
+		// Any two of them were checked when the set was made.
+		panic(fmt.Sprintf("plugin: a set of plugins that disagree: %v", err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.chains) < maxChains {
+		s.chains[key] = chain
+	}
+	return chain
+}
+
+// maxChains bounds the chains that a set keeps. There are as many as there
+// are combinations of matches, of which a configuration has few.
+const maxChains = 1024
+
+// Plugins lists the set's plugins in their order.
+func (s *Set) Plugins() []*Plugin {
+	if s == nil {
+		return nil
+	}
+	plugins := make([]*Plugin, len(s.members))
+	for i := range s.members {
+		plugins[i] = s.members[i].plugin
+	}
+	return plugins
+}
+
+// acquire uses the set for a request; it reports false if nobody does any
+// more.
+func (s *Set) acquire() bool {
+	for {
+		n := s.uses.Load()
+		if n == 0 {
+			return false
+		}
+		if s.uses.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Release ends a use of the set. Whoever acquired it calls it once.
+func (s *Set) Release() {
+	if s == nil {
+		return
+	}
+	switch n := s.uses.Add(-1); {
+	case n < 0:
+		panic("plugin: a set is released more often than it was acquired")
+	case n == 0:
+		s.closed(s)
+	}
+}
+
+// letGo closes the plugins that no other set has.
+func (s *Set) letGo(ctx context.Context) error {
+	var faults []error
+	for _, m := range s.members {
+		if m.uses.Add(-1) > 0 {
+			continue
+		}
+		if err := m.plugin.Close(ctx); err != nil {
+			faults = append(faults, fmt.Errorf("close plugin %q: %w", m.plugin.name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Current is the set that requests begin with. Reload replaces it; the
+// requests under way go on with theirs. It is safe for concurrent use.
+type Current struct {
+	host *Host
+	set  atomic.Pointer[Set] // nil when closed
+
+	reloading sync.Mutex     // one Reload or Close at a time
+	open      sync.WaitGroup // sets whose plugins are not closed
+}
+
+// NewCurrent begins with a set of no plugins.
+func NewCurrent(h *Host) *Current {
+	c := &Current{host: h}
+	c.put(&Set{chains: make(map[uint64]*Chain)})
+	c.set.Load().uses.Store(1)
+	return c
+}
+
+// put makes a set the one that requests begin with.
+func (c *Current) put(s *Set) (before *Set) {
+	c.open.Add(1)
+	s.closed = func(s *Set) {
+		// The goroutine ends with the set, and Close waits for it: the last
+		// request of a set shall not wait for the end of its plugins.
+		go func() {
+			defer c.open.Done()
+			if err := s.letGo(context.Background()); err != nil {
+				c.host.logger.Error("plugins not closed", "error", err)
+			}
+		}()
+	}
+	return c.set.Swap(s)
+}
+
+// errCurrentClosed is a Reload after Close.
+var errCurrentClosed = errors.New("the server is closing")
+
+// Reload loads the plugins of specs and lets requests begin with them. Every
+// fault is found before: then the plugins that run go on running, and the
+// error says which plugin is at fault and why.
+func (c *Current) Reload(ctx context.Context, specs []Spec) error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	running := c.set.Load()
+	if running == nil {
+		return errCurrentClosed
+	}
+	next, err := newSet(ctx, c.host, specs, running)
+	if err != nil {
+		return err
+	}
+	c.put(next)
+	running.Release()
+	c.host.logger.InfoContext(ctx, "plugins loaded", "plugins", slog.AnyValue(describeSet(next)))
+	return nil
+}
+
+// describeSet lists names and the first digits of hashes.
+func describeSet(s *Set) string {
+	var text strings.Builder
+	for i, p := range s.Plugins() {
+		if i > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(p.name + " " + p.hash[:12])
+	}
+	return text.String()
+}
+
+// Acquire gives the current set to a request, which releases it at its end;
+// nil, which is a set without plugins, when there is none.
+func (c *Current) Acquire() *Set {
+	if c == nil {
+		return nil
+	}
+	for {
+		s := c.set.Load()
+		if s == nil || s.acquire() {
+			return s
+		}
+		// Its owner has let it go, so another one is there.
+	}
+}
+
+// Close waits until the requests under way have released their sets and all
+// plugins are closed, or ctx ends.
+func (c *Current) Close(ctx context.Context) error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	c.set.Swap(nil).Release()
+	ended := make(chan struct{})
+	go func() {
+		c.open.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close plugins: requests are still under way: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,67 @@
+package plugin
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// Watch tells when the modules of plugins' files are others than before. It
+// is for one goroutine.
+type Watch struct{ files map[string]watched }
+
+// watched is a file as it was found: where its path leads, what the system
+// says of it, and the hash of its content.
+type watched struct {
+	target string // with all symbolic links followed
+	info   os.FileInfo
+	hash   string // "" if it can't be read
+}
+
+// NewWatch begins with the files as they are.
+func NewWatch(specs []Spec) *Watch {
+	w := &Watch{files: make(map[string]watched)}
+	w.Changed(specs)
+	return w
+}
+
+// Changed reports whether a module of specs differs from what it was in the
+// call before, in content; a file that can't be read has none, so that each
+// change is told once. A file that looks the same is not read again: where a
+// Kubernetes ConfigMap is mounted, a change is another target of a link.
+func (w *Watch) Changed(specs []Spec) bool {
+	changed := false
+	for i := range specs {
+		if specs[i].Path == "" {
+			continue
+		}
+		before, known := w.files[specs[i].Path]
+		now := look(&specs[i], &before)
+		w.files[specs[i].Path] = now
+		changed = changed || !known || now.hash != before.hash
+	}
+	return changed
+}
+
+// look finds what a file is; its content is read if it may differ from what
+// it was before.
+func look(spec *Spec, before *watched) watched {
+	target, err := filepath.EvalSymlinks(spec.Path)
+	if err != nil {
+		return watched{}
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return watched{}
+	}
+	w := watched{target: target, info: info}
+	if before.hash != "" && target == before.target && os.SameFile(info, before.info) &&
+		info.Size() == before.info.Size() && info.ModTime().Equal(before.info.ModTime()) {
+		w.hash = before.hash
+		return w
+	}
+	w.hash, err = moduleHash(&Spec{Path: target})
+	if err != nil {
+		return watched{}
+	}
+	return w
+}
