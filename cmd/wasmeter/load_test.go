@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -295,11 +296,18 @@ func TestHangingUp(t *testing.T) {
 	for {
 		gauges := p.gauges(t)
 		if gauges == "0 0 0" {
-			return
+			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("running, waiting and KV use are %s, want 0", gauges)
 		}
+	}
+	// A race detector that has seen something makes the exit code 66.
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.end(t); code != exitDrained {
+		t.Errorf("exit code %d: %s", code, &p.log)
 	}
 }
 
