@@ -7,9 +7,9 @@ MODEL   := models/SmolLM2-135M-Instruct.Q4_1.gguf
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)"
 
 # Packages in which goroutines share something.
-CONCURRENT := ./engine ./engine/backend/... ./host ./host/plugin ./cmd/...
+CONCURRENT := ./engine ./engine/backend/... ./host ./host/ledger ./host/metrics ./host/plugin ./cmd/...
 
-.PHONY: help run test model build plugins check bench race clean fmt vet cross staticcheck generated tidy forbidden
+.PHONY: help run test model build plugins check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,12 @@ race: ## run the concurrent packages under the race detector (needs a C compiler
 
 bench: model ## measure tokens per second, kernels and plugins
 	go test -run '^$$' -bench . -benchtime 1s ./engine/... ./kernels/... ./host/...
+
+load: ## measure cost, memory and leaving clients on the simulated device (minutes)
+	WASMETER_LOAD=1 go test -count=1 -v -timeout 20m -run 'TestCostOfMetrics|TestManyStreams|TestHangingUp' ./cmd/wasmeter
+
+clients: model ## run the official clients' examples (installs the clients once)
+	WASMETER_CLIENT_TESTS=1 go test -count=1 -v ./examples/clients
 
 plugins: ## build plugins/*/*.wasm from their sources
 	@plugins/build.sh
