@@ -182,7 +182,11 @@ func (d *document) text(k *key, n *yaml.Node, at string) (string, bool) {
 	if n = d.resolve(n, at+k.name); n == nil {
 		return "", false
 	}
-	_, isList := k.value.(listValue)
+	isList := false
+	switch k.value.(type) {
+	case listValue, numbersValue:
+		isList = true
+	}
 	_, hasNull := k.value.(policyValue) // null is a policy
 	switch {
 	case hasNull && n.Value == "null":

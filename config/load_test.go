@@ -73,7 +73,16 @@ func TestGoodFiles(t *testing.T) {
 				Grants: plugin.Grants{Fields: []string{"metrics"}}}},
 			{Spec: plugin.Spec{Name: "billing", Path: "billing.wasm", Isolation: plugin.Reset, MemoryLimit: 8 << 20,
 				SHA256: strings.Repeat("0", 64), OnError: plugin.Null, Override: true,
-				Grants: plugin.Grants{Fields: []string{"billing", "x_*"}},
+				Grants: plugin.Grants{
+					Fields: []string{"billing", "x_*"}, UsageExtend: []string{"cost"}, Headers: []string{"x-cost"},
+					Emit: true, Metrics: true, Clock: true, KVRead: true, KVWrite: true,
+					ReadRequest: true, ReadResponse: true, ContentEgress: true, Rewrite: true, Deny: true,
+				},
+				Match: plugin.Match{Models: []string{"tiny", "gpt-*"}, Tenants: []string{"acme"}, Endpoints: []string{"chat", "responses"}},
+				Metrics: []plugin.Metric{
+					{Name: "cost_total", Help: "Micro-dollars.", Labels: []plugin.Label{{Name: "tier", Values: []string{"free", "paid"}}, {Name: "day", Values: []string{"mo", "tu"}}}},
+					{Name: "cost", Type: plugin.Histogram, Buckets: []float64{10, 1000, 500000}},
+				},
 				Config: []byte(`{"price_book":{"small":1.50,"large":1e3,"hex":16,"free":0.5},"day":"2026-01-01","names":["a","b\n",null,true]}`)}},
 		}
 		want.Sim = Sim{PrefillPerToken: 10 * time.Microsecond, StepBase: time.Millisecond, Jitter: 250 * time.Microsecond}

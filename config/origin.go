@@ -64,6 +64,7 @@ func (c *Config) Print(w io.Writer, origins bool) error {
 		at := fmt.Sprintf("plugins[%d]", i)
 		p.line(at, fmt.Sprintf("  - name: %s", quoted(c.Plugins[i].Name)))
 		p.keys(c.Plugins[i].keys()[1:], at+".", 4)
+		p.metrics(c.Plugins[i].Metrics, at)
 		if len(c.Plugins[i].Spec.Config) > 0 {
 			p.line(at+".config", "    # config: not shown")
 		}

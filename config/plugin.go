@@ -15,14 +15,6 @@ type Plugin struct {
 	// Builtin names a plugin that is part of the program, instead of path:
 	// metrics.
 	Builtin string
-	// Match restricts the plugin to some requests. Not available yet: all three
-	// must be empty.
-	Match Match
-}
-
-// Match selects requests. An empty list matches all.
-type Match struct {
-	Models, Tenants, Endpoints []string
 }
 
 // newPlugin has the defaults of a plugin.
@@ -58,10 +50,9 @@ func (v isolationValue) Set(text string) error {
 func (v isolationValue) String() string { return v.to.String() }
 func (v isolationValue) Type() string   { return "pooled|reset|fresh" }
 
-// keys lists the keys of a plugin but config, which is any mapping. The name
-// stands first.
+// keys lists the keys of a plugin but config, which is any mapping, and
+// metrics, which is a list. The name stands first.
 func (p *Plugin) keys() []key {
-	unset, no := []string{""}, []string{"false"}
 	g := &p.Grants
 	return []key{
 		{name: "name", value: textValue{&p.Name}},
@@ -74,23 +65,23 @@ func (p *Plugin) keys() []key {
 		{name: "memory_limit", value: sizeValue{&p.MemoryLimit}},
 
 		{name: "grants.fields", value: listValue{&g.Fields}},
-		{name: "grants.usage_extend", value: listValue{&g.UsageExtend}, only: unset},
-		{name: "grants.headers", value: listValue{&g.Headers}, only: unset},
-		{name: "grants.emit", value: boolValue{&g.Emit}, only: no},
-		{name: "grants.metrics", value: boolValue{&g.Metrics}, only: no},
-		{name: "grants.clock", value: boolValue{&g.Clock}, only: no},
-		{name: "grants.kv.read", value: boolValue{&g.KVRead}, only: no},
-		{name: "grants.kv.write", value: boolValue{&g.KVWrite}, only: no},
-		{name: "grants.read.request", value: boolValue{&g.ReadRequest}, only: no},
-		{name: "grants.read.response", value: boolValue{&g.ReadResponse}, only: no},
-		{name: "grants.content_egress", value: boolValue{&g.ContentEgress}, only: no},
-		{name: "grants.rewrite", value: boolValue{&g.Rewrite}, only: no},
-		{name: "grants.deny", value: boolValue{&g.Deny}, only: no},
-		{name: "grants.admission", value: boolValue{&g.Admission}, only: no},
+		{name: "grants.usage_extend", value: listValue{&g.UsageExtend}},
+		{name: "grants.headers", value: listValue{&g.Headers}},
+		{name: "grants.emit", value: boolValue{&g.Emit}},
+		{name: "grants.metrics", value: boolValue{&g.Metrics}},
+		{name: "grants.clock", value: boolValue{&g.Clock}},
+		{name: "grants.kv.read", value: boolValue{&g.KVRead}},
+		{name: "grants.kv.write", value: boolValue{&g.KVWrite}},
+		{name: "grants.read.request", value: boolValue{&g.ReadRequest}},
+		{name: "grants.read.response", value: boolValue{&g.ReadResponse}},
+		{name: "grants.content_egress", value: boolValue{&g.ContentEgress}},
+		{name: "grants.rewrite", value: boolValue{&g.Rewrite}},
+		{name: "grants.deny", value: boolValue{&g.Deny}},
+		{name: "grants.admission", value: boolValue{&g.Admission}, only: []string{"false"}},
 
-		{name: "match.models", value: listValue{&p.Match.Models}, only: unset},
-		{name: "match.tenants", value: listValue{&p.Match.Tenants}, only: unset},
-		{name: "match.endpoints", value: listValue{&p.Match.Endpoints}, only: unset},
+		{name: "match.models", value: listValue{&p.Match.Models}},
+		{name: "match.tenants", value: listValue{&p.Match.Tenants}},
+		{name: "match.endpoints", value: listValue{&p.Match.Endpoints}},
 	}
 }
 
@@ -113,14 +104,15 @@ func (d *document) readPlugins(n *yaml.Node) {
 	for i, item := range n.Content {
 		p, at := newPlugin(), fmt.Sprintf("plugins[%d]", i)
 		d.origins[at] = d.origin(item)
-		keys := append(schema(p.keys()), key{name: "config"})
+		keys := append(schema(p.keys()), key{name: "config"}, key{name: "metrics"})
 		d.mapping(item, keys, at+".", "", func(k *key, n *yaml.Node) {
-			if k.name == "config" {
+			switch k.name {
+			case "config":
 				p.Config = d.readPluginConfig(n, at+".config")
-				return
-			}
-			if text, ok := d.text(k, n, at+"."); ok {
-				d.set(k, n, at+".", text)
+			case "metrics":
+				p.Metrics = d.readPluginMetrics(n, at+".metrics")
+			default:
+				d.read(k, n, at+".")
 			}
 		})
 		d.plugins = append(d.plugins, p)
@@ -136,6 +128,13 @@ func (d *document) readPluginConfig(n *yaml.Node, name string) []byte {
 		return nil
 	}
 	return d.appendJSON(nil, n, name, 0)
+}
+
+// read sets a key to its value.
+func (d *document) read(k *key, n *yaml.Node, at string) {
+	if text, ok := d.text(k, n, at); ok {
+		d.set(k, n, at, text)
+	}
 }
 
 // validatePlugins collects the faults that concern the configuration alone;

@@ -29,6 +29,9 @@ type run struct {
 
 	// chain is the plugins that the request keeps to its end.
 	chain *plugin.Chain
+	// set is held until the account is closed, so that a reload of the plugins
+	// leaves the request its own.
+	set *plugin.Set
 	// attemptID is unique for ever.
 	attemptID string
 	// requestID is the x-request-id, clientRequestID the client's own or empty.
@@ -86,16 +89,18 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 	if change != nil {
 		change(request)
 	}
+	owner, set := ownerOf(c), s.parts.Plugins.Acquire()
 	r := &run{
 		server:     s,
-		chain:      s.parts.Plugins,
+		set:        set,
+		chain:      set.Chain(g.Model, owner.Tenant, plugin.Endpoint(endpoint)),
 		endpoint:   endpoint,
 		generation: g,
 		request:    request,
 		attemptID:  newAttempt(),
 		requestID:  string(c.Response().Header.Peek(fiber.HeaderXRequestID)),
 		arrived:    time.Now(),
-		owner:      ownerOf(c),
+		owner:      owner,
 		choices:    make([]choice, len(prompts)*request.N),
 	}
 	if c.Get(fiber.HeaderXRequestID) == r.requestID {

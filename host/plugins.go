@@ -128,6 +128,7 @@ func (r *run) settle(ctx context.Context) {
 		return
 	}
 	r.settled = true
+	defer r.set.Release()
 	s := r.server
 	finishes := r.chain.Has(plugin.HookFinish)
 	if !finishes && s.parts.Ledger == nil {

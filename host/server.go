@@ -33,8 +33,8 @@ type Parts struct {
 	// none: then chat requests are refused, and NoTemplate says why.
 	Template   *chat.Template
 	NoTemplate error
-	// Plugins shape responses; nil for none.
-	Plugins *plugin.Chain
+	// Plugins are asked about requests and answers; nil for none.
+	Plugins *plugin.Current
 	// KV takes what plugins wrote in their finish hook; nil where none may.
 	KV plugin.KV
 	// Ledger keeps a record of each request; nil for none.

@@ -52,17 +52,16 @@ type setup struct {
 }
 
 // metricsPlugin compiles the default plugin once for all tests.
-var metricsPlugin = sync.OnceValues(func() (*plugin.Chain, error) {
+var metricsPlugin = sync.OnceValues(func() (*plugin.Current, error) {
 	ctx := context.Background()
 	h, err := plugin.NewHost(ctx, plugin.Options{Reserved: openai.Reserved(openai.Chat)})
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.Load(ctx, plugin.Spec{Name: "metrics", Wasm: plugins.Metrics(), Grants: plugin.Grants{Fields: []string{"metrics"}}})
-	if err != nil {
-		return nil, err
-	}
-	return plugin.NewChain(p)
+	current := plugin.NewCurrent(h)
+	return current, current.Reload(ctx, []plugin.Spec{
+		{Name: "metrics", Wasm: plugins.Metrics(), Grants: plugin.Grants{Fields: []string{"metrics"}}},
+	})
 })
 
 func serve(t testing.TB, change func(*setup)) *fixture {
@@ -83,7 +82,7 @@ func serve(t testing.TB, change func(*setup)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chain, err := metricsPlugin()
+	metrics, err := metricsPlugin()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +90,7 @@ func serve(t testing.TB, change func(*setup)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(u.options, Parts{Engine: e, Template: tmpl, Plugins: chain, Keys: u.keys, Ledger: u.ledger, Models: []string{"sim"}, Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(u.options, Parts{Engine: e, Template: tmpl, Plugins: metrics, Keys: u.keys, Ledger: u.ledger, Models: []string{"sim"}, Version: "test", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 		KeyName:            r.owner.Name,
 		ServiceTier:        g.ServiceTier,
 		Metadata:           string(g.Metadata),
+		ChainID:            r.chain.ID(),
 	}
 	flag := func(on bool, flag plugin.Flags) {
 		if on {

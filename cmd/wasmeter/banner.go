@@ -22,7 +22,7 @@ func newLogger(w io.Writer, level string) *slog.Logger {
 }
 
 // writeBanner says what is served, and how to ask.
-func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *engine.Engine, plugins *chain) error {
+func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *engine.Engine, plugins *generations) error {
 	shape, stats := e.Shape(), e.Stats()
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -40,7 +40,7 @@ func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *
 		memory = ", " + bytesText(positions*shape.KVBytes)
 	}
 	line("context", "%d tokens; KV cache of %d tokens%s", e.Context(), positions, memory)
-	for _, p := range plugins.plugins {
+	for _, p := range plugins.list() {
 		line("plugin", "%s, sha256 %s", p.Name(), p.Hash()[:12])
 	}
 	url := "http://" + reachable(address)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,19 +13,18 @@ import (
 	"github.com/wasmeter/wasmeter/plugins"
 )
 
-// chain is the loaded plugins and what runs them.
-type chain struct {
+// generations is the loaded plugins and what runs them.
+type generations struct {
 	host    *plugin.Host
-	plugins []*plugin.Plugin
-	chain   *plugin.Chain // nil for none
+	current *plugin.Current // nil for none
 }
 
 // loadPlugins loads the configured chain; counts is told of what they do, kv is where they
 // remember.
-func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, counts *counts, kv plugin.KV) (*chain, error) {
+func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, counts *counts, kv plugin.KV) (*generations, error) {
 	list := c.Chain()
 	if len(list) == 0 {
-		return &chain{}, nil
+		return &generations{}, nil
 	}
 	h, err := plugin.NewHost(ctx, plugin.Options{
 		CacheDir: pluginCache(logger),
@@ -37,47 +35,47 @@ func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, cou
 		// A plugin is called for every endpoint.
 		Reserved:        slices.Concat(openai.Reserved(openai.Chat), openai.Reserved(openai.Responses)),
 		ReservedUsage:   openai.ReservedUsage(),
-		ReservedHeaders: []string{"x-request-id", "x-accel-buffering", "x-wasmeter-rewritten"},
+		ReservedHeaders: []string{"x-request-id", "x-accel-buffering", "x-wasmeter-rewritten-by"},
 	})
 	if err != nil {
 		return nil, err
 	}
-	loaded := &chain{host: h}
-	if err := loaded.load(ctx, list); err != nil {
+	loaded := &generations{host: h, current: plugin.NewCurrent(h)}
+	if err := loaded.current.Reload(ctx, specs(list)); err != nil {
 		loaded.close(logger)
 		return nil, err
 	}
 	return loaded, nil
 }
 
-func (l *chain) load(ctx context.Context, list []config.Plugin) error {
-	for _, p := range list {
-		spec := p.Spec
+// specs are the plugins of a configuration, with the modules that are part of
+// the program.
+func specs(list []config.Plugin) []plugin.Spec {
+	specs := make([]plugin.Spec, len(list))
+	for i, p := range list {
+		specs[i] = p.Spec
 		if p.Builtin != "" {
-			spec.Wasm = plugins.Metrics() // the one name that the configuration allows
+			specs[i].Wasm = plugins.Metrics() // the one name that the configuration allows
 		}
-		loaded, err := l.host.Load(ctx, spec)
-		if err != nil {
-			return err
-		}
-		l.plugins = append(l.plugins, loaded)
 	}
-	var err error
-	if l.chain, err = plugin.NewChain(l.plugins...); err != nil {
-		return fmt.Errorf("plugins: %w", err)
-	}
-	return nil
+	return specs
+}
+
+// list gives the plugins that requests begin with.
+func (g *generations) list() []*plugin.Plugin {
+	set := g.current.Acquire()
+	defer set.Release()
+	return set.Plugins()
 }
 
 // close ends the plugins, after the server that calls them.
-func (l *chain) close(logger *slog.Logger) {
+func (g *generations) close(logger *slog.Logger) {
+	if g.host == nil {
+		return
+	}
 	ctx := context.Background() // the command's own has ended
-	for _, p := range l.plugins {
-		closing(logger, "plugin "+p.Name(), func() error { return p.Close(ctx) })
-	}
-	if l.host != nil {
-		closing(logger, "plugin host", func() error { return l.host.Close(ctx) })
-	}
+	closing(logger, "plugins", func() error { return g.current.Close(ctx) })
+	closing(logger, "plugin host", func() error { return g.host.Close(ctx) })
 }
 
 // pluginCache is the folder that keeps compiled plugins between starts, "" when

@@ -140,7 +140,7 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 		Engine:     e,
 		Template:   model.template,
 		NoTemplate: model.noTemplate,
-		Plugins:    plugins.chain,
+		Plugins:    plugins.current,
 		KV:         kv,
 		Ledger:     records,
 		Keys:       ring,
