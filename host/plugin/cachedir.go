@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 // secureDir makes dir, or checks that a dir that exists can be changed by
@@ -20,8 +19,11 @@ func secureDir(dir string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is %s, not a folder; name a folder of your own", dir, describe(info.Mode()))
 	}
-	if owner, known := info.Sys().(*syscall.Stat_t); known && int64(owner.Uid) != int64(os.Geteuid()) {
-		return fmt.Errorf("%s belongs to user %d and this process runs as %d; it holds native code, so name a folder of your own", dir, owner.Uid, os.Geteuid())
+	if owner, known := ownerOf(info); known && owner != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d and this process runs as %d; it holds native code, so name a folder of your own", dir, owner, os.Geteuid())
+	}
+	if !modesTell {
+		return nil
 	}
 	if open := info.Mode().Perm() & 0o077; open != 0 {
 		return fmt.Errorf("%s has mode %04o; it holds native code, so it must be yours alone: chmod 700 %s", dir, info.Mode().Perm(), dir)

@@ -16,7 +16,7 @@ type problem struct {
 	src, w             []byte
 	x                  []int8
 	meta               []Meta
-	groups, ldo, start int
+	groups, ldo        int
 	want               []float32 // [tokens, ldo]
 }
 
