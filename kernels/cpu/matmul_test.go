@@ -11,13 +11,13 @@ import (
 
 // problem is a packed matrix, quantised activations and the twin's product.
 type problem struct {
-	format             format
-	rows, k, tokens    int
-	src, w             []byte
-	x                  []int8
-	meta               []Meta
-	groups, ldo        int
-	want               []float32 // [tokens, ldo]
+	format          format
+	rows, k, tokens int
+	src, w          []byte
+	x               []int8
+	meta            []Meta
+	groups, ldo     int
+	want            []float32 // [tokens, ldo]
 }
 
 func newProblem(t *testing.T, f format, r *rand.Rand, rows, k, tokens int) *problem {
