@@ -37,14 +37,14 @@ type Call struct {
 	Plugin   string
 	Hook     Hook
 	Failure  FailureKind // empty when the call succeeded
+	Fuel     int64       // units used; more than the plugin's budget if it ran out
 	Duration time.Duration
 }
 
-// Guards stop the calls of modules that are not built in by the wall clock.
-const (
-	defaultCallGuard = 100 * time.Millisecond
-	defaultInitGuard = 10 * time.Second
-)
+// slowCall is how long a call may take before it counts as a failure of its
+// plugin. Fuel has ended any call well before that, so the machine is
+// overloaded or the plugin's budget is too large.
+const slowCall = 50 * time.Millisecond
 
 // Host loads plugins. It owns the compilation cache that they share; each
 // plugin has a wazero runtime of its own.
@@ -57,8 +57,7 @@ type Host struct {
 	cache    wazero.CompilationCache
 	now      func() time.Time // of the wall clock; tests set it
 
-	// How long a guest's hook and its init may take; tests shorten them.
-	callGuard, initGuard time.Duration
+	slowCall time.Duration // tests shorten it
 
 	// compiling serialises compilation and the first instantiation of a
 	// module: with a shared cache wazero 1.12 publishes a cached module
@@ -69,14 +68,13 @@ type Host struct {
 // NewHost opens the compilation cache.
 func NewHost(ctx context.Context, options Options) (*Host, error) {
 	h := &Host{
-		logger:    options.Logger,
-		observer:  options.Observer,
-		sampled:   options.Sampled,
-		kv:        options.KV,
-		reserved:  newReservedNames(&options),
-		now:       time.Now,
-		callGuard: defaultCallGuard,
-		initGuard: defaultInitGuard,
+		logger:   options.Logger,
+		observer: options.Observer,
+		sampled:  options.Sampled,
+		kv:       options.KV,
+		reserved: newReservedNames(&options),
+		now:      time.Now,
+		slowCall: slowCall,
 	}
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
@@ -105,8 +103,8 @@ func (h *Host) Close(ctx context.Context) error {
 }
 
 // observe reports a call to the observer.
-func (h *Host) observe(p *Plugin, hook Hook, failure FailureKind, since time.Time) {
+func (h *Host) observe(call Call) {
 	if h.observer != nil {
-		h.observer(Call{Plugin: p.name, Hook: hook, Failure: failure, Duration: time.Since(since)})
+		h.observer(call)
 	}
 }

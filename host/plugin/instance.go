@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/wasmeter/wasmeter/host/plugin/meter"
 )
 
 // instance is one instantiated module. It serves one call at a time; whoever
@@ -22,6 +22,9 @@ type instance struct {
 	memory api.Memory
 	linear *guestMemory // the same
 	mask   mask
+
+	fuel   api.MutableGlobal // what is left of budget; below 0 the guest has trapped
+	budget int64
 
 	bufferFunction api.Function
 	hooks          [HookFinish + 1]api.Function // by Hook; nil for one the module does not have
@@ -78,6 +81,7 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 		module:         module,
 		memory:         module.Memory(),
 		linear:         linear,
+		fuel:           module.ExportedGlobal(meter.FuelGlobal).(api.MutableGlobal),
 		bufferFunction: module.ExportedFunction(exportBuffer),
 	}
 	for hook := HookRequest; hook <= HookFinish; hook++ {
@@ -112,11 +116,13 @@ func (in *instance) renew(ctx context.Context) bool {
 }
 
 func (in *instance) init(ctx context.Context) error {
-	ctx, cancel := in.begin(ctx, in.plugin.host.initGuard)
-	defer cancel()
+	ctx = in.begin(ctx, initFuel)
 	in.random.Seed(0, 0)
 	failed := func(what string, err error) error {
 		in.flushSaid(ctx)
+		if starved := in.outOfFuel(); starved != nil {
+			err = starved
+		}
 		if in.words != "" {
 			return fmt.Errorf("%s: %w; it said: %s", what, err, in.words)
 		}
@@ -152,8 +158,7 @@ func (in *instance) init(ctx context.Context) error {
 
 // run calls a hook on frame and adds what it answers to into.
 func (in *instance) run(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
-	ctx, cancel := in.begin(ctx, in.plugin.host.callGuard)
-	defer cancel()
+	ctx = in.begin(ctx, in.plugin.fuel)
 	in.random.Seed(frame.ArrivalUnixNS, frame.RecordSeq)
 	in.linear.refused = false
 	in.hook, in.synthetic = hook, frame.Flags&FlagSynthetic != 0
@@ -205,19 +210,12 @@ func (in *instance) answer(hook Hook, frame *Frame, into *result) error {
 	return in.plugin.rules.read(hook, text, frame.Document, into)
 }
 
-// begin prepares the context of a call. The guard is for modules that are
-// not trusted to end; wazero watches it from a goroutine that may outlive
-// the call, so such a call has a callContext of its own.
-func (in *instance) begin(ctx context.Context, guard time.Duration) (context.Context, context.CancelFunc) {
-	if !in.plugin.guarded {
-		in.call = callContext{Context: ctx, instance: in}
-		return &in.call, nothingToCancel
-	}
-	guardedCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guard)
-	return &callContext{Context: guardedCtx, instance: in}, cancel
+// begin prepares the context of a call and gives it its fuel.
+func (in *instance) begin(ctx context.Context, fuel int64) context.Context {
+	in.refuel(fuel)
+	in.call = callContext{Context: ctx, instance: in}
+	return &in.call
 }
-
-func nothingToCancel() {}
 
 // errRefused is a guest that gives no buffer.
 var errRefused = errors.New("it gives no buffer")
@@ -270,15 +268,10 @@ func (in *instance) classify(ctx context.Context, hook Hook, err error) *Failure
 		kind = FailureMemory
 	case !errors.As(err, &stopped):
 		kind = FailureBadResult // the address of its buffer
+	case in.outOfFuel() != nil:
+		kind, err = FailureOutOfFuel, in.outOfFuel()
 	case in.linear.refused:
 		kind = FailureMemory
-	}
-	if exit := (*sys.ExitError)(nil); errors.As(err, &exit) {
-		switch exit.ExitCode() {
-		case sys.ExitCodeDeadlineExceeded, sys.ExitCodeContextCanceled:
-			kind = FailureTimeout
-			err = fmt.Errorf("stopped after %v: %w", in.plugin.host.callGuard, err)
-		}
 	}
 	return in.plugin.failure(hook, kind, err)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/wasmeter/wasmeter/host/plugin/meter"
 )
 
 // Load reads, checks, compiles and initialises a plugin. Every fault that
@@ -47,7 +49,10 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 	if len(config) == 0 {
 		config = []byte("{}")
 	}
-	guarded := spec.Path != ""
+	metered, err := meter.Rewrite(wasm)
+	if err != nil {
+		return nil, fmt.Errorf("module refused: %w", err)
+	}
 	p := &Plugin{
 		name:        spec.Name,
 		hash:        hash,
@@ -59,17 +64,15 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		memoryLimit: uint64(spec.memoryLimit()),
 		policy:      spec.OnError,
 		override:    spec.Override,
-		guarded:     guarded,
+		fuel:        spec.fuel(),
 		grants:      spec.Grants,
 		metrics:     slices.Clone(spec.Metrics),
 		isolation:   spec.Isolation,
 		breaker:     &breaker{now: h.now},
-		runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
-			WithCompilationCache(h.cache).
-			WithCloseOnContextDone(guarded)),
+		runtime:     wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(h.cache)),
 	}
 	p.rules = resultRules{grants: &p.grants, reserved: h.reserved}
-	if err := p.start(ctx, wasm); err != nil {
+	if err := p.start(ctx, metered); err != nil {
 		closeErr := p.runtime.Close(ctx)
 		if p.compiled != nil {
 			closeErr = errors.Join(closeErr, p.compiled.Close(ctx))

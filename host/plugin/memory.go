@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
@@ -47,8 +46,13 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 		m.bytes = m.image.grow(m.bytes, int(size))
 		return m.bytes
 	}
-	more := int(size) - len(m.bytes)
-	m.bytes = slices.Grow(m.bytes, more)[:size]
+	if size > uint64(cap(m.bytes)) {
+		// Twice the room each time, so that a guest that grows page by page
+		// doesn't have its memory copied again and again.
+		room := max(size, min(2*uint64(cap(m.bytes)), m.limit))
+		m.bytes = append(make([]byte, 0, room), m.bytes...)
+	}
+	m.bytes = m.bytes[:size]
 	return m.bytes
 }
 

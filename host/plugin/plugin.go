@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type Plugin struct {
 	memoryLimit uint64 // bytes of one instance
 	policy      Policy
 	override    bool
-	guarded     bool // the wall clock stops its calls
+	fuel        int64 // budget of a call
 	grants      Grants
 	metrics     []Metric
 	rules       resultRules
@@ -61,47 +62,62 @@ func (p *Plugin) Close(ctx context.Context) error {
 // it was.
 func (p *Plugin) call(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
 	began := time.Now()
-	failure := p.guardedCall(ctx, hook, frame, into)
-	if failure == nil {
-		p.host.observe(p, hook, "", began)
-		return nil
+	fuel, failure := p.guardedCall(ctx, hook, frame, into)
+	call := Call{Plugin: p.name, Hook: hook, Fuel: fuel, Duration: time.Since(began)}
+	if failure != nil {
+		call.Failure = failure.Kind
+		p.report(ctx, frame, failure)
+		p.host.observe(call)
+		return failure
 	}
-	p.host.observe(p, hook, failure.Kind, began)
+	if call.Duration > p.host.slowCall {
+		// What it answered is as good as ever; the time it took is not.
+		call.Failure = FailureTimeout
+		p.report(ctx, frame, p.failure(hook, FailureTimeout, fmt.Errorf("took %v; at most %v are in order", call.Duration, p.host.slowCall)))
+	}
+	p.host.observe(call)
+	return nil
+}
+
+// report logs a failure.
+func (p *Plugin) report(ctx context.Context, frame *Frame, failure *Failure) {
 	if dropped, allowed := p.failed.allow(); allowed {
-		p.logger.WarnContext(ctx, "plugin call failed", "hook", hook.String(), "kind", string(failure.Kind),
+		p.logger.WarnContext(ctx, "plugin call failed", "hook", failure.Hook.String(), "kind", string(failure.Kind),
 			"on_error", p.policy.String(), "request_id", frame.RequestID, "error", failure.Err, "dropped", dropped)
 	}
-	return failure
 }
 
-// guardedCall leaves the call out while the plugin's breaker is open.
-func (p *Plugin) guardedCall(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
+// guardedCall leaves the call out while the plugin's breaker is open. Beside
+// the failure it gives the fuel that the call used.
+func (p *Plugin) guardedCall(ctx context.Context, hook Hook, frame *Frame, into *result) (int64, *Failure) {
 	if !p.breaker.allow() {
-		return p.failure(hook, FailureBreakerOpen, errBreakerOpen)
+		return 0, p.failure(hook, FailureBreakerOpen, errBreakerOpen)
 	}
-	failure := p.checkedOutCall(ctx, hook, frame, into)
-	if p.breaker.record(failure != nil) {
+	began := time.Now()
+	fuel, failure := p.checkedOutCall(ctx, hook, frame, into)
+	if p.breaker.record(failure != nil || time.Since(began) > p.host.slowCall) {
 		p.logger.WarnContext(ctx, "plugin breaker turned", "state", p.breaker.current().String())
 	}
-	return failure
+	return fuel, failure
 }
 
-func (p *Plugin) checkedOutCall(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
+func (p *Plugin) checkedOutCall(ctx context.Context, hook Hook, frame *Frame, into *result) (int64, *Failure) {
 	in, err := p.pool.take(ctx)
 	if err != nil {
 		kind := FailureInit
 		if errors.Is(err, errPoolExhausted) || errors.Is(err, errPoolClosed) {
 			kind = FailurePoolExhausted
 		}
-		return p.failure(hook, kind, err)
+		return 0, p.failure(hook, kind, err)
 	}
 	failure := in.run(ctx, hook, frame, into)
+	fuel := in.spent()
 	if in.spoiled || !in.renew(ctx) {
 		p.pool.discard(ctx, in)
 	} else {
 		p.pool.put(in)
 	}
-	return failure
+	return fuel, failure
 }
 
 func (p *Plugin) failure(hook Hook, kind FailureKind, err error) *Failure {

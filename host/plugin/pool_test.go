@@ -100,8 +100,8 @@ func TestConcurrentCalls(t *testing.T) {
 		opI32(0), load, opI32(3), []byte{0x46, 0x04, 0x40, 0x00, 0x0b}, // if memory[0] == 3, unreachable
 		opI64(int64(guestResultAt)<<32|int64(len(answer)))))
 	for name, spec := range map[string]func(*Spec){
-		"guarded":  func(*Spec) {},
-		"built in": func(s *Spec) { s.Path, s.Wasm = "", g.assemble() },
+		"from a file": func(*Spec) {},
+		"built in":    func(s *Spec) { s.Path, s.Wasm = "", g.assemble() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, err := NewHost(context.Background(), Options{})
@@ -121,7 +121,7 @@ func TestConcurrentCalls(t *testing.T) {
 					for range callsEach {
 						into.begin()
 						// Past the breaker, which would leave such a guest alone.
-						failure := p.checkedOutCall(context.Background(), HookShape, frame, &into)
+						_, failure := p.checkedOutCall(context.Background(), HookShape, frame, &into)
 						switch {
 						case failure == nil && string(into.members) == want:
 						case failure != nil && failure.Kind == FailureTrap:

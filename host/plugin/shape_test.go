@@ -39,7 +39,7 @@ func TestShapeFailures(t *testing.T) {
 			with(exportShape, code(opI32(7), opCall(0), opI64(0))).assemble(), FailureTrap, "exit_code(7)"},
 		{"exit with wazero's code for a timeout", goodGuest("{}").importing(wasiModule, "proc_exit", signature{"i", ""}).
 			with(exportShape, code(opI32(-0x10000001), opCall(0), opI64(0))).assemble(), FailureTrap, "exit_code(255)"},
-		{"endless recursion", goodGuest("{}").with(exportShape, code([]byte{0x20, 0x00}, opCall(3))).assemble(), FailureTrap, "stack overflow"},
+		{"endless recursion", goodGuest("{}").with(exportShape, code([]byte{0x20, 0x00}, opCall(3))).assemble(), FailureOutOfFuel, "used up its 5000000 units"},
 
 		{"pointer out of range", packed(1<<20, 10), FailureBadResult, "outside the memory"},
 		{"length out of range", packed(guestResultAt, 1<<17), FailureBadResult, "outside the memory"},
@@ -162,7 +162,8 @@ func TestMemoryLimit(t *testing.T) {
 		{"one page short", 65 * wasmPage, code(grow, check, opI64(0)), FailureMemory},
 		{"short, and the guest goes on", 65 * wasmPage, code(grow, opDrop, opI64(0)), ""},
 		{"enough, and a trap", 66 * wasmPage, code(grow, opDrop, opUnreachable), FailureTrap},
-		{"more than wasm32 has", 66 * wasmPage, code(opI32(-1), opGrow(), check, opI64(0)), FailureTrap},
+		// Room is charged for before it is refused.
+		{"more than wasm32 has", 66 * wasmPage, code(opI32(-1), opGrow(), check, opI64(0)), FailureOutOfFuel},
 	} {
 		p := newBench(t).mustLoad(t, goodGuest("").with(exportShape, c.body), func(s *Spec) { s.MemoryLimit = c.limit })
 		_, err := shape(t, p)
@@ -178,8 +179,8 @@ func TestRunawayIsStopped(t *testing.T) {
 	p := b.mustLoad(t, goodGuest("{}").with(exportShape, code(opLoopForever, opI64(0))))
 	_, err := shape(t, p)
 	var failure *Failure
-	if !errors.As(err, &failure) || failure.Kind != FailureTimeout {
-		t.Fatalf("got %v, want a timeout", err)
+	if !errors.As(err, &failure) || failure.Kind != FailureOutOfFuel {
+		t.Fatalf("got %v, want out_of_fuel", err)
 	}
 	if len(p.pool.idle) != 0 || len(p.pool.slots) != p.pool.size {
 		t.Errorf("%d idle instances and %d free slots of %d, want the stopped one gone", len(p.pool.idle), len(p.pool.slots), p.pool.size)

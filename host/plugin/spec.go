@@ -20,11 +20,9 @@ type Spec struct {
 	// Name stands in logs, errors and metric labels: 1 to 64 of a-z, 0-9,
 	// - and _.
 	Name string
-	// Path is the module's file. Modules from files are not trusted: a
-	// wall-clock guard stops their calls.
+	// Path is the module's file.
 	Path string
-	// Wasm is a module built into this program, instead of Path. It is
-	// trusted to end its calls.
+	// Wasm is a module built into this program, instead of Path.
 	Wasm []byte
 	// SHA256 pins the module, in hex. Empty: not pinned.
 	SHA256 string
@@ -36,6 +34,9 @@ type Spec struct {
 	// MemoryLimit bounds the linear memory of one instance, in bytes, in
 	// whole pages of 64 KiB. 0: 16 MiB. A Go plugin needs at least 4 MiB.
 	MemoryLimit int64
+	// Fuel is what one call may use, in the units of package meter, up to
+	// 10^12. 0: 5,000,000, which lasts 20 ms at most.
+	Fuel int64
 	// Override lets the plugin replace fields that an earlier plugin of the
 	// chain is granted too.
 	Override bool
@@ -75,6 +76,9 @@ func (s *Spec) validate(reserved *reservedNames) error {
 	if s.MemoryLimit != 0 && (s.MemoryLimit < wasmPage || s.MemoryLimit > maxMemoryLimit || s.MemoryLimit%wasmPage != 0) {
 		fault("memory_limit: %d bytes; use a multiple of 64 KiB up to 4 GiB, or 0 for 16 MiB", s.MemoryLimit)
 	}
+	if s.Fuel < 0 || s.Fuel > maxFuel {
+		fault("fuel: %d units; use 1 to %d, or 0 for %d", s.Fuel, int64(maxFuel), int64(defaultFuel))
+	}
 	if s.Isolation > Fresh {
 		fault("isolation: %d is unknown; use pooled, reset or fresh", s.Isolation)
 	}
@@ -86,6 +90,13 @@ func (s *Spec) memoryLimit() int64 {
 		return defaultMemoryLimit
 	}
 	return s.MemoryLimit
+}
+
+func (s *Spec) fuel() int64 {
+	if s.Fuel == 0 {
+		return defaultFuel
+	}
+	return s.Fuel
 }
 
 func validName(name string) bool {

@@ -73,8 +73,11 @@ func instantiateImports(ctx context.Context, r wazero.Runtime) error {
 }
 
 func define(module wazero.HostModuleBuilder, name string, s signature, call hostFunction) {
+	fuel := fuelOfImport(name)
 	module.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
-		call(ctx, ctx.Value(instanceKey{}).(*instance), stack)
+		in := ctx.Value(instanceKey{}).(*instance)
+		in.charge(fuel)
+		call(ctx, in, stack)
 	}), valueTypes(s.params), valueTypes(s.results)).Export(name)
 }
 
@@ -140,6 +143,7 @@ func wasiWrite(ctx context.Context, in *instance, stack []uint64) {
 			return
 		}
 		text = text[:min(len(text), maxLogLine-written)]
+		in.charge(hostByteFuel * int64(len(text)))
 		taken := in.say(ctx, text)
 		written += taken
 		if taken < int(length) {
@@ -169,6 +173,7 @@ func wasiPoll(_ context.Context, in *instance, stack []uint64) {
 	if !inside {
 		return
 	}
+	in.charge(hostByteFuel * int64(len(asked)+len(ready)))
 	began := in.clock
 	for i := range int(count) {
 		var s [subscriptionSize]byte // the two tables may overlap
@@ -220,6 +225,7 @@ func wasiRandom(_ context.Context, in *instance, stack []uint64) {
 	if !inside {
 		return
 	}
+	in.charge(hostByteFuel * int64(length))
 	for len(buffer) > 0 {
 		var word [8]byte
 		binary.LittleEndian.PutUint64(word[:], in.random.Uint64())

@@ -22,6 +22,7 @@ func newWasi(t *testing.T) (*wasi, *bench) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.pool.put(in) })
+	in.refuel(defaultFuel)
 	return &wasi{t, in}, b
 }
 

@@ -90,7 +90,7 @@ func exactly(t *testing.T, module []byte) []byte {
 				op := w.readOpcode(&instructions)
 				w.readOperands(&instructions, op)
 				w.body.charges = append(w.body.charges, charge{at: at, region: len(w.body.regions)})
-				w.body.regions = append(w.body.regions, op.cost)
+				w.body.regions = append(w.body.regions, region{cost: op.cost})
 				if op.size != nil {
 					w.body.charges = append(w.body.charges, charge{at: at, size: op.size})
 				}
@@ -147,7 +147,7 @@ func (e twins) compare(t *testing.T, seed uint64) outcome {
 
 func TestMeteredIsTheSame(t *testing.T) {
 	engines := newTwins(t)
-	const count = 100
+	const count = 60
 	traps, unending := 0, 0
 	for seed := range uint64(count) {
 		got := engines.compare(t, seed)

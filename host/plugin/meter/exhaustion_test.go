@@ -134,6 +134,12 @@ func (c crime) stopped(t testing.TB, runtime wazero.Runtime) time.Duration {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		fuel := m.ExportedGlobal(FuelGlobal).(api.MutableGlobal)
+		if prepare := m.ExportedFunction("prepare"); prepare != nil { // in calls before
+			fuel.Set(1 << 40)
+			if _, err := prepare.Call(ctx); err != nil {
+				t.Fatalf("%s: prepare: %v", c.name, err)
+			}
+		}
 		fuel.Set(defaultFuel)
 		run := m.ExportedFunction("run")
 		began := time.Now()

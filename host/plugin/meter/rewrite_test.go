@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -154,9 +155,9 @@ func call(t *testing.T, m *assembler, fuel int64, args ...uint64) (used int64, e
 }
 
 // The expected numbers are counted by hand, from the costs that ABI.md
-// states: 64 and one a local for the entry, 4 for a load or store, 16 for a
+// states: 64 and one a local for the entry, 16 for a load, 4 for a store, 16 for a
 // division, 32 and a quarter a byte for a bulk operation, 2,000 and 64 a page
-// for memory.grow, 1 for everything else, one for each 4 values at a join.
+// for memory.grow, 1 for everything else, one for each 2 values at a join.
 func TestFuel(t *testing.T) {
 	const entry = 64 + 1 // and the last end
 	for _, c := range []struct {
@@ -168,7 +169,7 @@ func TestFuel(t *testing.T) {
 		{"nothing", "", nil, entry},
 		{"two locals", "ii", nil, entry + 2},
 		{"plain", "", code(i32(1), i32(2), []byte{0x6a, opDrop}), entry + 4},
-		{"store and load", "", code(i32(0), i32(0), []byte{opI32Load, 2, 0, 0x36, 2, 0}), entry + 2 + 4 + 4},
+		{"store and load", "", code(i32(0), i32(0), []byte{opI32Load, 2, 0, 0x36, 2, 0}), entry + 2 + 16 + 4},
 		{"division", "", code(i32(6), i32(3), []byte{0x6d, opDrop}), entry + 3 + 16},
 		{"float division", "", code(zeros("FF"), []byte{0xa3, opDrop}), entry + 3 + 8},
 		{"fill of 1000 bytes", "", code(i32(0), i32(0), i32(1000), []byte{prefixMisc, 11, 0}), entry + 4 + 32 + 250},
@@ -179,6 +180,10 @@ func TestFuel(t *testing.T) {
 			i32(10), op(opLocalSet, 0),
 			[]byte{opLoop, typeNone}, op(opLocalGet, 0), i32(1), []byte{opI32Sub}, op(opLocalTee, 0), op(opBrIf, 0), []byte{opEnd},
 		), entry + 1 + 3 + 10*(6+1)},
+		// Six divisions make a region of their own.
+		{"one way of an if", "", code(i32(1), []byte{opIf, typeNone, opElse}, divisions(6), []byte{opEnd}), entry + 2 + 1},
+		{"the other way", "", code(i32(0), []byte{opIf, typeNone, opElse}, divisions(6), []byte{opEnd}), entry + 2 + 1 + 6*19 + 1},
+		{"what a branch skips, if it is large", "", code([]byte{opBlock, typeNone, opBlock, typeNone}, op(opBr, 1), []byte{opEnd}, divisions(6), []byte{opEnd}), entry + 4},
 		{"both ways of an if", "", code(i32(0), []byte{opIf, typeNone, 1, opElse, 1, opEnd}), entry + 6},
 		{"what a branch skips", "", code([]byte{opBlock, typeNone}, op(opBr, 0), []byte{1, 1, opEnd}), entry + 5},
 		{"loop in a loop that is not taken", "", code(
@@ -195,6 +200,11 @@ func TestFuel(t *testing.T) {
 			}
 		})
 	}
+}
+
+// divisions leaves nothing on the stack: 1 divided by 1, n times.
+func divisions(n int) []byte {
+	return bytes.Repeat(code(i32(1), i32(1), []byte{0x6d, opDrop}), n)
 }
 
 // A module without globals and exports gets both sections; one that has a

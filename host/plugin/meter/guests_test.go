@@ -1,0 +1,196 @@
+package meter
+
+import (
+	"context"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// realGuests are plugins as people build them: the default one, and what a Go
+// compiler at hand makes of the example.
+func realGuests(t testing.TB) map[string][]byte {
+	t.Helper()
+	guests := map[string][]byte{}
+	metrics, err := os.ReadFile("../../../plugins/metrics/metrics.wasm")
+	if err != nil {
+		t.Skip(err)
+	}
+	guests["metrics"] = metrics
+	const source = "../../../examples/plugins/billing"
+	if goTool, err := exec.LookPath("go"); err == nil {
+		out := filepath.Join(t.TempDir(), "billing.wasm")
+		build := exec.Command(goTool, "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", out, ".")
+		build.Dir = source
+		build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+		if said, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build billing: %v\n%s", err, said)
+		}
+		if guests["billing"], err = os.ReadFile(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return guests
+}
+
+// realGuest is one of them, initialised, with the frame of ABI.md in its
+// buffer.
+type realGuest struct {
+	module api.Module
+	fuel   api.MutableGlobal // nil for one that is not metered
+	shape  api.Function
+	buffer api.Function
+	frame  []byte
+	stack  [1]uint64
+}
+
+func newRealGuest(t testing.TB, engine wazero.RuntimeConfig, wasm []byte) *realGuest {
+	t.Helper()
+	ctx := context.Background()
+	runtime := wazero.NewRuntimeWithConfig(ctx, engine)
+	t.Cleanup(func() { _ = runtime.Close(ctx) })
+	compiled, err := runtime.CompileModule(ctx, wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := map[string]wazero.HostModuleBuilder{}
+	for _, f := range compiled.ImportedFunctions() {
+		module, name, _ := f.Import()
+		if imports[module] == nil {
+			imports[module] = runtime.NewHostModuleBuilder(module)
+		}
+		results := len(f.ResultTypes())
+		ticks := uint64(0)
+		imports[module].NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, guest api.Module, stack []uint64) {
+			if name == "clock_time_get" { // a Go runtime refuses the time 0
+				ticks++
+				guest.Memory().WriteUint64Le(uint32(stack[2]), ticks)
+			}
+			if results > 0 {
+				stack[0] = 0
+			}
+		}), f.ParamTypes(), f.ResultTypes()).Export(name)
+	}
+	for _, builder := range imports {
+		if _, err := builder.Instantiate(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &realGuest{}
+	if g.module, err = runtime.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions()); err != nil {
+		t.Fatal(err)
+	}
+	g.fuel, _ = g.module.ExportedGlobal(FuelGlobal).(api.MutableGlobal)
+	g.buffer, g.shape = g.module.ExportedFunction("wasmeter_buffer"), g.module.ExportedFunction("wasmeter_shape")
+	text, err := os.ReadFile("../testdata/frame.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.frame, err = hex.DecodeString(strings.Join(strings.Fields(string(text)), "")); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// start runs init with the configuration {} and gives the fuel used.
+func (g *realGuest) start(t testing.TB) int64 {
+	ctx := context.Background()
+	const budget = 1 << 50
+	if g.fuel != nil {
+		g.fuel.Set(budget)
+	}
+	if f := g.module.ExportedFunction("_initialize"); f != nil {
+		if _, err := f.Call(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, err := g.buffer.Call(ctx, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.module.Memory().Write(uint32(at[0]), []byte("{}"))
+	if _, err := g.module.ExportedFunction("wasmeter_init").Call(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if g.fuel == nil {
+		return 0
+	}
+	return budget - int64(g.fuel.Get())
+}
+
+// call shapes the frame and gives the result and the fuel used.
+func (g *realGuest) call(t testing.TB) (result []byte, used int64) {
+	ctx := context.Background()
+	if g.fuel != nil {
+		g.fuel.Set(defaultFuel)
+	}
+	g.stack[0] = uint64(len(g.frame))
+	if err := g.buffer.CallWithStack(ctx, g.stack[:]); err != nil {
+		t.Fatal(err)
+	}
+	g.module.Memory().Write(uint32(g.stack[0]), g.frame)
+	g.stack[0] = uint64(len(g.frame))
+	if err := g.shape.CallWithStack(ctx, g.stack[:]); err != nil {
+		t.Fatal(err)
+	}
+	result, _ = g.module.Memory().Read(uint32(g.stack[0]>>32), uint32(g.stack[0]))
+	if g.fuel != nil {
+		used = defaultFuel - int64(g.fuel.Get())
+	}
+	return result, used
+}
+
+// Metering changes no answer of a real guest.
+func TestRealGuests(t *testing.T) {
+	for name, wasm := range realGuests(t) {
+		t.Run(name, func(t *testing.T) {
+			metered, err := Rewrite(wasm)
+			if err != nil {
+				t.Fatal(err)
+			}
+			engine := wazero.NewRuntimeConfigInterpreter() // it starts sooner
+			plain, counted := newRealGuest(t, engine, wasm), newRealGuest(t, engine, metered)
+			plain.start(t)
+			init := counted.start(t)
+			for range 3 {
+				want, _ := plain.call(t)
+				got, used := counted.call(t)
+				if string(got) != string(want) || len(want) == 0 {
+					t.Errorf("the metered guest answers %q, the plain one %q", got, want)
+				}
+				if used < 100 || used > defaultFuel/2 {
+					t.Errorf("a call used %d units, far from what is usual", used)
+				}
+				t.Logf("init uses %d units, a call %d; %d bytes become %d", init, used, len(wasm), len(metered))
+			}
+		})
+	}
+}
+
+// BenchmarkRealGuests is what metering costs where it matters.
+func BenchmarkRealGuests(b *testing.B) {
+	for name, wasm := range realGuests(b) {
+		metered, err := Rewrite(wasm)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for form, module := range map[string][]byte{"plain": wasm, "metered": metered} {
+			g := newRealGuest(b, wazero.NewRuntimeConfigCompiler(), module)
+			g.start(b)
+			b.Run(name+"/"+form, func(b *testing.B) {
+				b.ReportAllocs()
+				var used int64
+				for b.Loop() {
+					_, used = g.call(b)
+				}
+				b.ReportMetric(float64(used), "fuel")
+			})
+		}
+	}
+}
