@@ -70,10 +70,14 @@ var importRules = []importRule{
 	{folder: "plugins/…", ours: []string{"sdk/go"}, never: slices.Concat(wire, []string{"fmt", "time"}),
 		why: "a plugin sees what the SDK gives it; time comes as integers"},
 	{folder: "sdk/…", ours: []string{"sdk/go"}, never: slices.Concat(wire, []string{"fmt", "time"}), why: "the SDK goes into other people's modules: it is small and knows nothing of the host"},
+	{folder: "sdk/conformance", ours: []string{"host/plugin", "host/plugin/meter"}, others: []string{"github.com/tetratelabs/wazero", jsonModule}, never: wire,
+		why: "the kit plays the host, beside the one that there is; no SDK and no plugin knows it"},
+	{folder: "sdk/conformance/guests/…", ours: []string{"sdk/go"}, others: []string{jsonModule}, never: slices.Concat(wire, []string{"fmt", "time"}),
+		why: "a guest is a plugin"},
 	{folder: "config", ours: []string{"host", "host/plugin", "engine"},
 		others: []string{"github.com/knadh/koanf", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", jsonModule},
 		why:    "the configuration sees packages' options: which backend there is, only cmd knows"},
-	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "engine", "engine/…", "kernels/cpu", "plugins"},
+	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "engine", "engine/…", "kernels/cpu", "plugins", "sdk/conformance"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, why: "commands put parts together; what a part is made of is its own affair"},
 }
 

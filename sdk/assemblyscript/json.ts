@@ -164,9 +164,17 @@ export class Json {
   }
 
   private digits(value: u64): void {
-    let divisor: u64 = 1;
-    for (let left = value / 10; left > 0; left /= 10) divisor *= 10;
-    for (; divisor > 0; divisor /= 10) this.written.addByte(0x30 + <u32>((value / divisor) % 10));
+    let count: u32 = 1;
+    for (let left = value; left >= 10; left /= 10) count++;
+    const out = this.written;
+    out.reserve(count);
+    let at = out.ptr + out.length + count;
+    for (let left = value; count > 0; count--) {
+      const rest = left / 10;
+      store<u8>(--at, <u8>(0x30 + (left - rest * 10)));
+      left = rest;
+      out.length++;
+    }
   }
 
   /** Writes whole + micro/1e6 with at least one place and no trailing zeros behind it. */
@@ -184,24 +192,38 @@ export class Json {
 
   private quote(value: string): void {
     const out = this.written;
+    const n = value.length;
+    out.reserve(n + 2);
     out.addByte(QUOTE);
-    let from = 0; // value before it is written
-    for (let i = 0, n = value.length; i < n; i++) {
+    // Nearly every string is plain.
+    let to = out.ptr + out.length;
+    let i = 0;
+    for (; i < n; i++) {
+      const unit: u32 = load<u16>(changetype<usize>(value) + (<usize>i << 1));
+      if (unit < 0x20 || unit >= 0x80 || unit == QUOTE || unit == BACKSLASH) break;
+      store<u8>(to++, <u8>unit);
+    }
+    out.length += i;
+    if (i < n) this.quoteRest(value, i);
+    out.addByte(QUOTE);
+  }
+
+  /** Writes value from its first code unit that may not be plain. */
+  private quoteRest(value: string, i: i32): void {
+    const out = this.written;
+    for (const n = value.length; i < n; i++) {
       const unit: u32 = value.charCodeAt(i);
-      if (unit >= 0x20 && unit < 0x80 && unit != QUOTE && unit != BACKSLASH) {
-        out.addByte(unit);
-        from = i + 1;
-      } else if (unit < 0x80) {
-        this.escape(unit);
-        from = i + 1;
-      } else {
+      if (unit >= 0x80) {
         // To the end of what is not ASCII, so that surrogates stay together.
+        const from = i;
         while (i + 1 < n && value.charCodeAt(i + 1) >= 0x80) i++;
         out.add(value.substring(from, i + 1));
-        from = i + 1;
+      } else if (unit < 0x20 || unit == QUOTE || unit == BACKSLASH) {
+        this.escape(unit);
+      } else {
+        out.addByte(unit);
       }
     }
-    out.addByte(QUOTE);
   }
 
   private quoteText(value: Text): void {
