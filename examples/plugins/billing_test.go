@@ -61,7 +61,7 @@ func TestBillingIsTheSame(t *testing.T) {
 		t.Run(b.language, func(t *testing.T) {
 			spec := plugin.Spec{
 				Name: "billing", Wasm: module(t, b.folder, b.script), Config: []byte(prices),
-				Grants: plugin.Grants{Fields: []string{"billing"}}, OnError: plugin.Closed,
+				Grants: plugin.Grants{Fields: []string{"billing"}, Emit: true}, OnError: plugin.Closed,
 			}
 			loaded, err := host.Load(ctx, spec)
 			if err != nil {

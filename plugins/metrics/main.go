@@ -9,7 +9,7 @@ func main() {}
 func init() { wasmeter.Register(wasmeter.Plugin{Shape: shape}) }
 
 // shape writes the metrics member.
-func shape(r wasmeter.Request, fields *wasmeter.JSON) {
+func shape(r wasmeter.Request, out *wasmeter.Answer) {
 	flags := r.Flags()
 	speculation := r.SpecJSON()
 	timings := flags.Any(wasmeter.TimingsWanted)
@@ -19,14 +19,14 @@ func shape(r wasmeter.Request, fields *wasmeter.JSON) {
 	case flags.Any(wasmeter.MultiPrompt | wasmeter.MultiTurn):
 		return // no single generation to speak of
 	case flags.Any(wasmeter.MultiChoice):
-		fields.Null("metrics")
+		out.Fields.Null("metrics")
 		return
 	}
 	var t timing
 	if timings && !flags.Any(wasmeter.TimingUnknown) {
 		t = timing{r.QueuedNS(), r.ScheduledNS(), r.FirstTokenNS(), r.LastTokenNS(), r.CompletionTokens()}
 	}
-	metrics := fields.Object("metrics")
+	metrics := out.Fields.Object("metrics")
 	t.write(metrics)
 	if speculation != "" {
 		metrics.Raw("speculative_decoding", speculation)

@@ -9,9 +9,9 @@ import (
 
 // native runs the hook as an ordinary function of this program.
 func native(frame *plugin.Frame) string {
-	var fields wasmeter.JSON
-	shape(wasmeter.NewRequest(frame.Append(nil, plugin.HookShape)), &fields)
-	return string(fields.AppendTo(nil))
+	var out wasmeter.Answer
+	shape(wasmeter.NewRequest(frame.Append(nil, plugin.HookShape)), &out)
+	return string(out.Fields.AppendTo(nil))
 }
 
 // Numbers at the edges, worked out by hand.

@@ -10,9 +10,9 @@
 //
 //	func init() { wasmeter.Register(wasmeter.Plugin{Shape: shape}) }
 //
-//	func shape(r wasmeter.Request, fields *wasmeter.JSON) {
+//	func shape(r wasmeter.Request, out *wasmeter.Answer) {
 //		cost := 3*int64(r.PromptTokens()) + 12*int64(r.CompletionTokens())
-//		fields.Object("billing").Int("cost_micro_usd", cost).End()
+//		out.Fields.Object("billing").Int("cost_micro_usd", cost).End()
 //	}
 //
 // It is built with the ordinary Go toolchain:
@@ -24,8 +24,8 @@
 // keeps in a variable is seen by the next one. An instance serves one call
 // at a time, so a hook needs no locks.
 //
-// The hooks are ordinary functions of a Request and a JSON writer, and both
-// work on any platform, so a plugin is tested with go test; see the example.
+// The hooks are ordinary functions of a Request and an Answer, and both work
+// on any platform, so a plugin is tested with go test; see the example.
 // The package avoids encoding/json and fmt, which make a plugin twice as
 // large and its calls three times as slow; a plugin should too.
 package wasmeter

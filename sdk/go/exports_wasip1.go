@@ -8,7 +8,7 @@ import "unsafe"
 // collector keeps them while the host holds their addresses.
 var (
 	input  []uint64 // words, since the ABI wants it 8-aligned
-	output JSON
+	output Answer
 )
 
 //go:wasmexport wasmeter_abi_v1
@@ -34,27 +34,44 @@ func received(n uint32) []byte {
 func start(n uint32) int32 {
 	if registered.Init != nil {
 		if err := registered.Init(received(n)); err != nil {
-			Log(Error, err.Error())
+			// To stderr, which is the log too: a call of Log here would make every
+			// plugin import it.
+			println(err.Error())
 			return -1
 		}
 	}
 	return registered.mask()
 }
 
+//go:wasmexport wasmeter_request
+func request(n uint32) uint64 { return call(registered.Request, n) }
+
 //go:wasmexport wasmeter_shape
-func shape(n uint32) uint64 {
-	result := registered.shape(received(n), &output)
+func shape(n uint32) uint64 { return call(registered.Shape, n) }
+
+//go:wasmexport wasmeter_chunk
+func chunk(n uint32) uint64 { return call(registered.Chunk, n) }
+
+//go:wasmexport wasmeter_finish
+func finish(n uint32) int32 {
+	if registered.Finish != nil {
+		if err := registered.Finish(Request{received(n)}); err != nil {
+			println(err.Error())
+			return -1
+		}
+	}
+	return 0
+}
+
+// call runs a hook on the frame in the buffer and packs the result document's
+// address and length.
+func call(hook func(Request, *Answer), n uint32) uint64 {
+	if hook == nil {
+		return 0
+	}
+	result := answer(hook, received(n), &output)
 	if len(result) == 0 {
 		return 0
 	}
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(result))))<<32 | uint64(len(result))
-}
-
-//go:wasmimport wasmeter_v1 log
-func hostLog(level int32, text unsafe.Pointer, n uint32)
-
-// Log writes a line to the server's log, under the plugin's name. The server
-// cuts it at 2 KiB and drops lines when there are too many.
-func Log(level Level, text string) {
-	hostLog(int32(level), unsafe.Pointer(unsafe.StringData(text)), uint32(len(text)))
+	return uint64(uintptr(pointer(result)))<<32 | uint64(len(result))
 }

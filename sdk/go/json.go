@@ -137,11 +137,8 @@ func (w *JSON) enter(key string, opening, closing byte) *JSON {
 	return w
 }
 
-func (w *JSON) closeAll() {
-	for len(w.open) > 0 {
-		w.End()
-	}
-}
+// reset forgets what was written and keeps the memory.
+func (w *JSON) reset() { w.buf, w.open = w.buf[:0], w.open[:0] }
 
 // appendMicro appends whole + micro/1e6 with at least one place and no
 // trailing zeros behind it.

@@ -96,13 +96,13 @@ func FuzzRatio(f *testing.F) {
 }
 
 func TestWriterAllocatesNothing(t *testing.T) {
-	p := Plugin{Shape: func(r Request, fields *JSON) {
-		fields.Object("billing").Int("cost_micro_usd", 12*int64(r.PromptTokens())).Millis("t", r.QueuedNS()).Ratio("r", 2, 3).Str("tenant", r.Tenant())
-	}}
+	shape := func(r Request, out *Answer) {
+		out.Fields.Object("billing").Int("cost_micro_usd", 12*int64(r.PromptTokens())).Millis("t", r.QueuedNS()).Ratio("r", 2, 3).Str("tenant", r.Tenant())
+	}
 	frame := make([]byte, 256)
-	var w JSON
-	p.shape(frame, &w)
-	if n := testing.AllocsPerRun(100, func() { p.shape(frame, &w) }); n != 0 {
+	var out Answer
+	answer(shape, frame, &out)
+	if n := testing.AllocsPerRun(100, func() { answer(shape, frame, &out) }); n != 0 {
 		t.Errorf("%v allocations in a second call; a guest would collect garbage for them", n)
 	}
 }

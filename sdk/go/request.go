@@ -250,6 +250,13 @@ func (r Request) Carry() string { return r.str(12) }
 // object, or empty.
 func (r Request) SpecJSON() string { return r.str(13) }
 
+// Document is the body of the request in the hook Request, the answer in
+// Shape, one chunk in Chunk: JSON. It is empty unless Plugin.RequestDocument
+// or Plugin.ResponseDocument asked for it, or the hook is Chunk.
+func (r Request) Document() []byte {
+	return r.part(uint64(r.u32(188)), uint64(r.u32(192)))
+}
+
 // str gives entry i of the string table.
 func (r Request) str(i int) string {
 	const offsetAt, countAt, pairSize = 180, 184, 8

@@ -39,12 +39,28 @@ func TestShape(t *testing.T) {
 		{4_000_000_000, 4_000_000_000, "50000000000"},
 	} {
 		frame := plugin.Frame{PromptTokens: c.prompt, CompletionTokens: c.completion}
-		var fields wasmeter.JSON
-		shape(wasmeter.NewRequest(frame.Append(nil, plugin.HookShape)), &fields)
-		got, want := string(fields.AppendTo(nil)), `"billing":{"cost_micro_usd":`+c.want+`,"currency":"USD"}`
+		var out wasmeter.Answer
+		shape(wasmeter.NewRequest(frame.Append(nil, plugin.HookShape)), &out)
+		got, want := string(out.Fields.AppendTo(nil)), `"billing":{"cost_micro_usd":`+c.want+`,"currency":"USD"}`
 		if got != want {
 			t.Errorf("%d + %d tokens: got %s, want %s", c.prompt, c.completion, got, want)
 		}
+	}
+}
+
+// TestFinish: a client that left pays for what was made.
+func TestFinish(t *testing.T) {
+	t.Cleanup(func() { book, wasmeter.Outside.Records = prices{}, nil })
+	if err := book.read([]byte(`{"input": 2500000, "output": 10000000}`)); err != nil {
+		t.Fatal(err)
+	}
+	frame := plugin.Frame{Tenant: "acme", Model: "m", PromptTokens: 23, CompletionTokens: 2, Outcome: plugin.OutcomeClientAbort}
+	if err := finish(wasmeter.NewRequest(frame.Append(nil, plugin.HookFinish))); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"tenant":"acme","model":"m","cost_micro_usd":78,"currency":"USD"}` // 77.5
+	if got := wasmeter.Outside.Records; len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %s", got, want)
 	}
 }
 
@@ -106,6 +122,7 @@ func testAnswers(t *testing.T, program, dir string) {
 	// The simulated device's tokens are bytes. Its prompt for chat and Responses
 	// is "user: hello\nassistant: ", 23 of them.
 	const chat = `{"model":"sim","messages":[{"role":"user","content":"hello"}],"max_tokens":8`
+	var costs []int
 	for _, c := range []struct {
 		name, path, body   string
 		prompt, completion int
@@ -133,7 +150,43 @@ func testAnswers(t *testing.T, program, dir string) {
 				t.Errorf("got billing %s, want %s, in %s", answer.Billing, want, text)
 			}
 		})
+		costs = append(costs, c.cost)
 	}
+	// An answer's record is there before its last byte.
+	if got, want := fmt.Sprint(charges(t, filepath.Join(dir, "usage.jsonl"))), fmt.Sprint(costs); got != want {
+		t.Errorf("got the charges %s, want %s", got, want)
+	}
+}
+
+// charges reads what requests cost from the records.
+func charges(t *testing.T, path string) (costs []int) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(file) {
+		var record struct {
+			Emitted []struct {
+				Plugin string
+				Kind   int
+				Data   struct {
+					Model string
+					Cost  int `json:"cost_micro_usd"`
+				}
+			}
+		}
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		for _, e := range record.Emitted {
+			if e.Plugin != "billing" || e.Kind != charge || e.Data.Model != "sim" {
+				t.Errorf("a record of another kind: %s", line)
+			}
+			costs = append(costs, e.Data.Cost)
+		}
+	}
+	return costs
 }
 
 // ask gives the answer, or of a stream the last document, which must be the
