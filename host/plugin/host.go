@@ -16,6 +16,11 @@ type Options struct {
 	// that is run as it is found, so it must belong to this user alone
 	// (mode 0700); it is made if it is missing. Empty: in memory only.
 	CacheDir string
+	// CompileCommand is a program with arguments that calls CompileInChild:
+	// modules from files are compiled in such a process, which is limited to
+	// 30 s of CPU time and 1 GiB of memory. It needs CacheDir. Empty: they
+	// are compiled in this process, and a warning says so.
+	CompileCommand []string
 	// Logger receives what plugins say and how they fail. Nil: discarded.
 	Logger *slog.Logger
 	// Reserved are the member names of the wire's own objects, which no
@@ -55,6 +60,7 @@ type Host struct {
 	kv       KV
 	reserved *reservedNames
 	cache    wazero.CompilationCache
+	compiler *compiler        // nil without a command or a folder
 	now      func() time.Time // of the wall clock; tests set it
 
 	slowCall time.Duration // tests shorten it
@@ -94,6 +100,9 @@ func NewHost(ctx context.Context, options Options) (*Host, error) {
 		return nil, fmt.Errorf("plugin cache: %w", err)
 	}
 	h.cache = cache
+	if len(options.CompileCommand) > 0 {
+		h.compiler = &compiler{options.CompileCommand, options.CacheDir, defaultCompileLimits}
+	}
 	return h, nil
 }
 

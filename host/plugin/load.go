@@ -53,6 +53,11 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("module refused: %w", err)
 	}
+	if spec.Path != "" {
+		if err := h.compileApart(ctx, spec.Name, metered); err != nil {
+			return nil, err
+		}
+	}
 	p := &Plugin{
 		name:        spec.Name,
 		hash:        hash,
@@ -69,7 +74,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		metrics:     slices.Clone(spec.Metrics),
 		isolation:   spec.Isolation,
 		breaker:     &breaker{now: h.now},
-		runtime:     wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(h.cache)),
+		runtime:     wazero.NewRuntimeWithConfig(ctx, runtimeConfig(h.cache)),
 	}
 	p.rules = resultRules{grants: &p.grants, reserved: h.reserved}
 	if err := p.start(ctx, metered); err != nil {
@@ -83,6 +88,15 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// compileApart compiles a module that is not trusted where it can do no harm.
+func (h *Host) compileApart(ctx context.Context, name string, wasm []byte) error {
+	if h.compiler == nil {
+		h.logger.WarnContext(ctx, "plugin is compiled inside the server, without limits: there is no compiler command or no cache folder", "plugin", name)
+		return nil
+	}
+	return h.compiler.compile(ctx, wasm)
 }
 
 // start compiles the module, makes its first instance and fills the pool
