@@ -62,7 +62,7 @@ request to sandboxed plugins, which decide what the answer says about it.`,
 	root.SetOut(t.out)
 	root.SetErr(t.err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(t), newConfig(t), newKeys(t), newModel(t), newPlugin(t), newVersion(t))
+	root.AddCommand(newServe(t), newConfig(t), newKeys(t), newModel(t), newPlugin(t), newVersion(t), newCompilePlugin())
 	command, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:

@@ -16,22 +16,19 @@ import (
 // generations is the loaded plugins and what runs them.
 type generations struct {
 	host    *plugin.Host
-	current *plugin.Current // nil for none
+	current *plugin.Current
 }
 
-// loadPlugins loads the configured chain; counts is told of what they do, kv is where they
-// remember.
+// loadPlugins loads the configured chain, which may be empty and filled by a
+// reload; counts is told of what they do, kv is where they remember.
 func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, counts *counts, kv plugin.KV) (*generations, error) {
-	list := c.Chain()
-	if len(list) == 0 {
-		return &generations{}, nil
-	}
 	h, err := plugin.NewHost(ctx, plugin.Options{
-		CacheDir: pluginCache(logger),
-		Logger:   logger,
-		Observer: counts.call,
-		Sampled:  counts.sample,
-		KV:       kv,
+		CacheDir:       pluginCache(logger),
+		CompileCommand: compileCommand(),
+		Logger:         logger,
+		Observer:       counts.call,
+		Sampled:        counts.sample,
+		KV:             kv,
 		// A plugin is called for every endpoint.
 		Reserved:        slices.Concat(openai.Reserved(openai.Chat), openai.Reserved(openai.Responses)),
 		ReservedUsage:   openai.ReservedUsage(),
@@ -41,7 +38,7 @@ func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, cou
 		return nil, err
 	}
 	loaded := &generations{host: h, current: plugin.NewCurrent(h)}
-	if err := loaded.current.Reload(ctx, specs(list)); err != nil {
+	if err := loaded.current.Reload(ctx, specs(c.Chain())); err != nil {
 		loaded.close(logger)
 		return nil, err
 	}
@@ -70,9 +67,6 @@ func (g *generations) list() []*plugin.Plugin {
 
 // close ends the plugins, after the server that calls them.
 func (g *generations) close(logger *slog.Logger) {
-	if g.host == nil {
-		return
-	}
 	ctx := context.Background() // the command's own has ended
 	closing(logger, "plugins", func() error { return g.current.Close(ctx) })
 	closing(logger, "plugin host", func() error { return g.host.Close(ctx) })
