@@ -14,7 +14,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,8 +47,9 @@ type Config struct {
 
 // Access says who may ask, and where operators do.
 type Access struct {
-	// Admin is the address of the operators' listener, host:port. Not available
-	// yet: must be empty.
+	// Admin is the address of the operators' listener, host:port: it reloads
+	// plugins and shows metrics, and asks for no key. Only this machine may reach
+	// it, unless server.insecure. Empty: there is none.
 	Admin string
 	// APIKeysFile is the YAML file of keys, their names and tenants; see package
 	// host/keys. Without a file and without keys, everyone may ask.
@@ -160,6 +163,9 @@ func (c *Config) Validate() error {
 	if err := c.Host.Server.Open(keys); err != nil {
 		faults = append(faults, err)
 	}
+	if err := c.validateAdmin(); err != nil {
+		faults = append(faults, err)
+	}
 	check(c.Ledger.Path == "" || strings.HasSuffix(c.Ledger.Path, ".jsonl"),
 		"ledger.path: %s: a database is not available yet; use a file of JSON lines, with a name that ends in .jsonl", c.Ledger.Path)
 	check(c.Device.Threads >= 0 && c.Device.Threads <= 1024,
@@ -185,6 +191,23 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+func (c *Config) validateAdmin() error {
+	if c.Access.Admin == "" {
+		return nil
+	}
+	name, port, err := net.SplitHostPort(c.Access.Admin)
+	if err != nil {
+		return fmt.Errorf("server.admin: %s is not host:port", c.Access.Admin)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("server.admin: port %s is not in 0 … 65535", port)
+	}
+	if (host.ServerOptions{Host: name, Insecure: c.Host.Server.Insecure}).Open(0) != nil {
+		return fmt.Errorf("server.admin: %s can be reached from other machines and asks for no key; use 127.0.0.1, or set server.insecure: true", name)
+	}
+	return nil
+}
+
 // flatten lists the faults of a joined error, each with its section before it.
 func flatten(section string, err error) []error {
 	if err == nil {
@@ -199,6 +222,19 @@ func flatten(section string, err error) []error {
 		faults = append(faults, fmt.Errorf("%s%w", section, e))
 	}
 	return faults
+}
+
+// Changed lists the keys, but for plugins, whose values differ from another
+// configuration's.
+func (c *Config) Changed(other *Config) []string {
+	var names []string
+	theirs := other.keys()
+	for i, k := range c.keys() {
+		if k.value.String() != theirs[i].value.String() {
+			names = append(names, k.name)
+		}
+	}
+	return names
 }
 
 // metricsPlugin is the built-in plugin that makes the documented metrics

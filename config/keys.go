@@ -49,7 +49,7 @@ func (c *Config) keys() []key {
 	return []key{
 		{name: "server.host", value: textValue{&s.Host}, flag: "host", usage: "address to listen on"},
 		{name: "server.port", value: intValue{&s.Port}, flag: "port", usage: "port to listen on; 0 takes a free one"},
-		{name: "server.admin", value: textValue{&c.Access.Admin}, only: none},
+		{name: "server.admin", value: textValue{&c.Access.Admin}, flag: "admin", usage: "address for operators: reload plugins, metrics"},
 		{name: "server.api_keys_file", value: textValue{&c.Access.APIKeysFile}, flag: "api-keys-file", usage: "YAML file of keys and tenants; wasmeter keys add makes it"},
 		{name: "server.api_keys", value: listValue{&c.Access.APIKeys}, flag: "api-key", usage: "keys that clients must show", secret: true},
 		{name: "server.insecure", value: boolValue{&s.Insecure}, flag: "insecure", usage: "listen beyond loopback without API keys", bare: "true"},

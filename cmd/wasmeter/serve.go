@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,7 @@ else from the file (--config), else it is the default. wasmeter config show
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), t, c, loadModel)
+		return serve(cmd.Context(), t, c, loadModel, func() (*config.Config, error) { return load(slices.Concat(args, []string{""})[0]) })
 	}
 	sim := &cobra.Command{
 		Use:   "sim [flags]",
@@ -59,7 +60,7 @@ plugins, metrics.`,
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), t, c, simulate)
+		return serve(cmd.Context(), t, c, simulate, func() (*config.Config, error) { return loadSim("") })
 	}
 	command.AddCommand(sim)
 	return command
@@ -78,8 +79,9 @@ func serveFlags(command *cobra.Command, t terminal, without string) func(model s
 }
 
 // serve is the one place that knows every part: it opens them in the order of
-// their dependence, serves until ctx ends, and closes them in reverse.
-func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.Config, *slog.Logger) (*served, error)) (err error) {
+// their dependence, serves until ctx ends, and closes them in reverse. open
+// opens the model, reread reads the configuration again.
+func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.Config, *slog.Logger) (*served, error), reread func() (*config.Config, error)) (err error) {
 	logger := newLogger(t.err, c.Log.Level)
 	defer func() {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -156,6 +158,18 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	if err != nil {
 		return err
 	}
+	reload := newReloader(logger, plugins, c, reread)
+	stopAdmin, err := serveAdmin(c, logger, host.Admin{Reload: reload.reload, Plugins: plugins.current, Scrape: counted.metrics.Write})
+	if err != nil {
+		return err
+	}
+	defer stopAdmin()
+	var reloading sync.WaitGroup
+	running, stopReloading := context.WithCancel(ctx)
+	reloading.Go(func() { reload.run(running) })
+	defer reloading.Wait()
+	defer stopReloading()
+
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +20,28 @@ import (
 type process struct {
 	*exec.Cmd
 	url string
-	log bytes.Buffer
+	log text
+}
+
+// logged is what the process has written to its log so far.
+func (p *process) logged() string { return p.log.String() }
+
+// text gathers what another goroutine writes.
+type text struct {
+	mu     sync.Mutex // guards buffer
+	buffer bytes.Buffer
+}
+
+func (b *text) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(data)
+}
+
+func (b *text) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
 }
 
 // start runs serve sim until its banner names a URL.
