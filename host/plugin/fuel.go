@@ -9,7 +9,7 @@ import (
 // much. A unit may take up to 4 ns, so that a call ends within 20 ms.
 const (
 	defaultFuel = 5_000_000
-	initFuel    = 1_000_000_000 // a Go runtime needs 60 M to start
+	initFuel    = 1_000_000_000 // a Go runtime needs 22 M to start
 	maxFuel     = 1_000_000_000_000
 )
 
