@@ -160,8 +160,10 @@ func (k *kit) checkRefusal(ctx context.Context) error {
 	if refused := (*refusal)(nil); !errors.As(err, &refused) {
 		return fmt.Errorf("do = refuse: init gives %w, want a refusal", err)
 	}
-	if n := len(k.logged); n == 0 || k.logged[n-1] != "3 "+why {
-		return fmt.Errorf("do = refuse: the log has %q, want the reason as its last line, at level 3", k.logged)
+	n := len(k.logged)
+	said := n > 0 && k.logged[n-1] == "3 "+why || n == 0 && strings.HasSuffix(k.stderr.String(), why+"\n")
+	if !said {
+		return fmt.Errorf("do = refuse: the log has %q and stderr %q, want the reason as the last line, at level 3 or on stderr", k.logged, &k.stderr)
 	}
 	// A refusal is the plugin's, not the module's end.
 	return k.with(ctx, "nothing", func(*guest) error { return nil })

@@ -20,6 +20,10 @@ type served struct {
 	sample []plugin.Sample
 }
 
+// fuel is more than the server gives by default: a Go guest that fills its
+// memory until it has none uses half of it.
+const fuel = 200_000_000
+
 // inServer loads the guest with all it may be granted, and runs use.
 func (k *kit) inServer(ctx context.Context, do string, use func(*served) error) (err error) {
 	s := &served{kv: plugin.NewMemoryKV()}
@@ -33,7 +37,7 @@ func (k *kit) inServer(ctx context.Context, do string, use func(*served) error) 
 	}
 	defer func() { err = errors.Join(err, host.Close(ctx)) }()
 	p, err := host.Load(ctx, plugin.Spec{
-		Name: "guest", Wasm: k.wasm, Config: []byte(`{"do":` + quote(do) + `}`), OnError: plugin.Closed,
+		Name: "guest", Wasm: k.wasm, Config: []byte(`{"do":` + quote(do) + `}`), OnError: plugin.Closed, Fuel: fuel,
 		Grants: plugin.Grants{
 			Fields: []string{"x_*"}, UsageExtend: []string{"x_model"}, Headers: []string{"x-tenant"},
 			Emit: true, Metrics: true, Clock: true, KVRead: true, KVWrite: true,

@@ -49,6 +49,17 @@ const (
 	Responses   Endpoint = 3
 )
 
+// Hook is a moment in a request's life at which a plugin is called.
+type Hook uint8
+
+// Hooks.
+const (
+	HookRequest Hook = 1
+	HookShape   Hook = 2
+	HookChunk   Hook = 3
+	HookFinish  Hook = 4
+)
+
 // Outcome says how a request or a choice ended.
 type Outcome uint8
 
@@ -113,6 +124,9 @@ func (r Request) Flags() Flags { return Flags(r.u32(8)) }
 
 // Endpoint gives the API of the request.
 func (r Request) Endpoint() Endpoint { return Endpoint(r.u8(12)) }
+
+// Hook is the hook that the frame was made for.
+func (r Request) Hook() Hook { return Hook(r.u8(13)) }
 
 // Outcome says how the request ended.
 func (r Request) Outcome() Outcome { return Outcome(r.u8(14)) }

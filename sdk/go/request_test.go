@@ -58,6 +58,9 @@ func TestRequestReadsHostFrame(t *testing.T) {
 	if !r.Flags().Any(wasmeter.Stream) || r.Flags().Any(wasmeter.MultiChoice|wasmeter.Replay) {
 		t.Errorf("flags %#x", r.Flags())
 	}
+	if r.Hook() != wasmeter.HookShape {
+		t.Errorf("hook %d", r.Hook())
+	}
 	for e := range r.Events() { // an iteration may end early
 		if e.Kind != wasmeter.EventQueued {
 			t.Errorf("first event %+v", e)
