@@ -69,9 +69,9 @@ func TestGoodFiles(t *testing.T) {
 		e.MaxNumSeqs, e.MaxNumBatchedTokens, e.MaxModelLen, e.BlockSize = 8, 256, 1024, 32
 		e.KVCacheMemory, e.MaxQueuedRequests, e.MaxQueuedTokens = 512<<20, 10, 4096
 		want.Plugins = []Plugin{
-			{Builtin: "metrics", Spec: plugin.Spec{Name: "metrics", MemoryLimit: 16 << 20,
+			{Builtin: "metrics", Spec: plugin.Spec{Name: "metrics", MemoryLimit: 16 << 20, Fuel: 5_000_000,
 				Grants: plugin.Grants{Fields: []string{"metrics"}}}},
-			{Spec: plugin.Spec{Name: "billing", Path: "billing.wasm", Isolation: plugin.Reset, MemoryLimit: 8 << 20,
+			{Spec: plugin.Spec{Name: "billing", Path: "billing.wasm", Isolation: plugin.Reset, MemoryLimit: 8 << 20, Fuel: 100_000_000,
 				SHA256: strings.Repeat("0", 64), OnError: plugin.Null, Override: true,
 				Grants: plugin.Grants{
 					Fields: []string{"billing", "x_*"}, UsageExtend: []string{"cost"}, Headers: []string{"x-cost"},

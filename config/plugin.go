@@ -19,7 +19,7 @@ type Plugin struct {
 
 // newPlugin has the defaults of a plugin.
 func newPlugin() Plugin {
-	return Plugin{Spec: plugin.Spec{MemoryLimit: 16 << 20}}
+	return Plugin{Spec: plugin.Spec{MemoryLimit: 16 << 20, Fuel: 5_000_000}}
 }
 
 // policyValue is what becomes of an answer when its plugin fails.
@@ -63,6 +63,7 @@ func (p *Plugin) keys() []key {
 		{name: "override", value: boolValue{&p.Override}},
 		{name: "isolation", value: isolationValue{&p.Isolation}},
 		{name: "memory_limit", value: sizeValue{&p.MemoryLimit}},
+		{name: "fuel", value: unitsValue{&p.Fuel}},
 
 		{name: "grants.fields", value: listValue{&g.Fields}},
 		{name: "grants.usage_extend", value: listValue{&g.UsageExtend}},

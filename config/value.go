@@ -44,6 +44,19 @@ func (v intValue) Set(text string) error {
 func (v intValue) String() string { return strconv.Itoa(*v.to) }
 func (v intValue) Type() string   { return "number" }
 
+type unitsValue struct{ to *int64 }
+
+func (v unitsValue) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number", text)
+	}
+	*v.to = n
+	return nil
+}
+func (v unitsValue) String() string { return strconv.FormatInt(*v.to, 10) }
+func (v unitsValue) Type() string   { return "number" }
+
 type boolValue struct{ to *bool }
 
 func (v boolValue) Set(text string) error {
