@@ -90,12 +90,13 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 		change(request)
 	}
 	owner, set := ownerOf(c), s.parts.Plugins.Acquire()
+	kept := *g // and not the whole decoded body, which it points into
 	r := &run{
 		server:     s,
 		set:        set,
 		chain:      set.Chain(g.Model, owner.Tenant, plugin.Endpoint(endpoint)),
 		endpoint:   endpoint,
-		generation: g,
+		generation: &kept,
 		request:    request,
 		attemptID:  newAttempt(),
 		requestID:  string(c.Response().Header.Peek(fiber.HeaderXRequestID)),

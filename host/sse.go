@@ -54,7 +54,7 @@ func (s *Server) sendStream(c *fiber.Ctx, r *run, e events) error {
 		return err
 	}
 	b := &streamBody{run: r, events: e, timer: timer, conn: c.Context().Conn()}
-	b.buffer = make([]byte, 0, 1024) // about three chunks
+	b.buffer = make([]byte, 0, 640) // about two chunks
 	if r.chain.Has(plugin.HookChunk) {
 		c.Set(rewritten, "chunk")
 	}
