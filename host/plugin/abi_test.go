@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -44,6 +45,24 @@ func TestABIExample(t *testing.T) {
 	}
 }
 
+// The record printed in ABI.md is one that emit takes, and as long as it says.
+func TestABIRecord(t *testing.T) {
+	page, err := os.ReadFile("ABI.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, record, _ := strings.Cut(string(page), "```record\n")
+	record, _, closed := strings.Cut(record, "\n```")
+	call := fmt.Sprintf("`emit(1, 0x15000, %d)`, which returns 0", len(record))
+	if !closed || !strings.Contains(string(page), call) {
+		t.Errorf("ABI.md does not say %s of %s", call, record)
+	}
+	p := newBench(t).mustLoad(t, emitter(1, record, opI32(0)), grant(Grants{Emit: true}))
+	if finished := newChain(t, p).Finish(t.Context(), exampleFrame(), new(State)); len(finished.Records) != 1 || string(finished.Records[0].Data) != record {
+		t.Errorf("got %+v, want the record %s", finished, record)
+	}
+}
+
 // ABI.md names every export, import, flag and limit that the code has.
 func TestABINamesAll(t *testing.T) {
 	page, err := os.ReadFile("ABI.md")
@@ -62,6 +81,7 @@ func TestABINamesAll(t *testing.T) {
 	}
 	for _, kind := range []FailureKind{
 		FailureTrap, FailureOutOfFuel, FailureMemory, FailureTimeout, FailureBadResult, FailureDeniedKey, FailurePoolExhausted, FailureInit,
+		FailureBreakerOpen,
 	} {
 		names = append(names, string(kind))
 	}

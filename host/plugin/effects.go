@@ -32,11 +32,31 @@ type effects struct {
 	records []Record
 	writes  []Write
 	samples []Sample
-	clock   int64 // Unix ns; 0: not read
+	clock   int64  // Unix ns; 0: not read
+	bytes   []byte // what records and writes are slices of
 }
 
 func (e *effects) reset() {
-	e.records, e.writes, e.samples, e.clock = e.records[:0], e.writes[:0], e.samples[:0], 0
+	e.records, e.writes, e.samples, e.clock, e.bytes = e.records[:0], e.writes[:0], e.samples[:0], 0, e.bytes[:0]
+}
+
+// keep copies b, which may be a view of guest memory.
+func (e *effects) keep(b []byte) []byte {
+	from := len(e.bytes)
+	e.bytes = append(e.bytes, b...)
+	return e.bytes[from:len(e.bytes):len(e.bytes)]
+}
+
+// add copies records and writes of a call that clock was shown in.
+func (e *effects) add(call *effects) {
+	for _, r := range call.records {
+		r.Data, r.ClockUnixNS = e.keep(r.Data), call.clock
+		e.records = append(e.records, r)
+	}
+	for _, w := range call.writes {
+		w.Key, w.Value = e.keep(w.Key), e.keep(w.Value)
+		e.writes = append(e.writes, w)
+	}
 }
 
 // settle ends a call that succeeded: samples go to the observer; records and
@@ -52,11 +72,7 @@ func (in *instance) settle(into *result) {
 			sampled(s)
 		}
 	}
-	for i := range e.records {
-		e.records[i].ClockUnixNS = e.clock
-	}
-	into.effects.records = append(into.effects.records, e.records...)
-	into.effects.writes = append(into.effects.writes, e.writes...)
+	into.effects.add(e)
 }
 
 // emit keeps a record of the finish under way and returns its index.
@@ -79,7 +95,7 @@ func (in *instance) emit(kind int32, data []byte) int32 {
 		return errorDenied
 	}
 	index := len(e.records)
-	e.records = append(e.records, Record{Plugin: in.plugin.name, Index: index, Kind: kind, Data: append([]byte(nil), data...)})
+	e.records = append(e.records, Record{Plugin: in.plugin.name, Index: index, Kind: kind, Data: e.keep(data)})
 	return int32(index)
 }
 
@@ -113,10 +129,11 @@ func (in *instance) set(key, value []byte, ttl time.Duration) error {
 	if len(key) > maxKeyBytes || len(value) > maxValueBytes {
 		return errTooLarge
 	}
-	w := Write{Plugin: in.plugin.name, Key: append([]byte(nil), key...), Value: append([]byte(nil), value...), TTL: ttl}
+	w := Write{Plugin: in.plugin.name, Key: key, Value: value, TTL: ttl}
 	if !in.deferred() {
 		return in.plugin.host.kv.Write([]Write{w})
 	}
+	w.Key, w.Value = in.effects.keep(key), in.effects.keep(value)
 	if len(in.effects.writes) == maxWrites {
 		return fmt.Errorf("%w: %d writes in one call", ErrQuota, maxWrites)
 	}
@@ -149,7 +166,7 @@ func (in *instance) add(key []byte, delta int64, ttl time.Duration) (int64, erro
 		return 0, err
 	}
 	in.effects.writes = append(in.effects.writes, Write{
-		Plugin: in.plugin.name, Key: append([]byte(nil), key...), Counter: true, Delta: delta, TTL: ttl,
+		Plugin: in.plugin.name, Key: in.effects.keep(key), Counter: true, Delta: delta, TTL: ttl,
 	})
 	return sum, nil
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"container/heap"
 	"encoding/binary"
 	"errors"
@@ -20,7 +21,7 @@ const (
 
 // KV is what plugins remember from one request to another. A key belongs to
 // one plugin. A counter is a value of 8 bytes, a little-endian i64; an absent
-// one is 0. It is safe for concurrent use.
+// one is 0. It is safe for concurrent use, and keeps no slice that it is given.
 type KV interface {
 	// Get gives a value that the caller doesn't change.
 	Get(plugin string, key []byte) (value []byte, found bool, err error)
@@ -189,7 +190,7 @@ func (kv *MemoryKV) space(plugin string) *kvSpace {
 // next gives the value that a write leaves.
 func (s *kvSpace) next(w *Write) ([]byte, error) {
 	if !w.Counter {
-		return w.Value, nil
+		return bytes.Clone(w.Value), nil
 	}
 	e := s.entries[string(w.Key)]
 	n, found := int64(0), e != nil

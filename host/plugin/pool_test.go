@@ -212,3 +212,49 @@ func TestShapeAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a call of two plugins, want none", n)
 	}
 }
+
+// Shape and finish with a record, as a billing plugin has them.
+func TestFinishAllocatesNothing(t *testing.T) {
+	chain, frame, state := billing(t), fullFrame(), new(State)
+	if n := testing.AllocsPerRun(500, func() { account(t, chain, frame, state) }); n != 0 {
+		t.Errorf("%v allocations for shape and finish, want none", n)
+	}
+}
+
+func BenchmarkShapeAndFinish(b *testing.B) {
+	chain, frame, state := billing(b), fullFrame(), new(State)
+	b.ReportAllocs()
+	for b.Loop() {
+		account(b, chain, frame, state)
+	}
+}
+
+// billing is a chain of one plugin that shapes and emits.
+func billing(t testing.TB) *Chain {
+	t.Helper()
+	host, err := NewHost(context.Background(), Options{Observer: func(Call) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = host.Close(context.Background()) })
+	const record, fields = `{"tenant":"acme","cost_micro_usd":215}`, `{"fields":{"billing":{"cost_micro_usd":215}}}`
+	g := emitter(1, record, opI32(0)).with(exportInit, opI32(int32(maskShape|maskFinish)))
+	g.data = append(g.data, guestData{guestResultAt + 4096, fields})
+	g.with(exportShape, opI64(int64(guestResultAt+4096)<<32|int64(len(fields))))
+	p, err := host.Load(context.Background(), Spec{Name: "billing", Wasm: g.assemble(), Grants: Grants{Fields: []string{"billing"}, Emit: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
+	return newChain(t, p)
+}
+
+func account(t testing.TB, chain *Chain, frame *Frame, state *State) {
+	if _, err := chain.Shape(context.Background(), frame, state); err != nil {
+		t.Fatal(err)
+	}
+	if finished := chain.Finish(context.Background(), frame, state); len(finished.Records) != 1 {
+		t.Fatalf("got %+v, want one record", finished)
+	}
+	state.Reset()
+}

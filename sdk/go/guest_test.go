@@ -46,6 +46,7 @@ func TestGuest(t *testing.T) {
 	spec := plugin.Spec{
 		Name: "guest", Wasm: module, Config: []byte(`{"book":1}`),
 		OnError: plugin.Closed,
+		Fuel:    1_000_000_000, // Go's own report of a panic costs more than a call has by default
 		Grants: plugin.Grants{
 			Fields: []string{"x_test"}, UsageExtend: []string{"cost"}, Headers: []string{"x-plan"},
 			Emit: true, Metrics: true, KVRead: true, KVWrite: true, Clock: true,
