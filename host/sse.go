@@ -67,7 +67,7 @@ func (s *Server) sendStream(c *fiber.Ctx, r *run, e events) error {
 	return nil
 }
 
-// streamBody is the body of a streamed response. fasthttp reads it in the
+// streamBody is the body of a streamed response. fasthttp writes it in the
 // connection's goroutine once the handler has returned, and closes it at every
 // end: after the last byte, after a failed write, after a panic. It holds
 // nothing of fiber's context.
@@ -76,33 +76,61 @@ type streamBody struct {
 	events events
 	conn   net.Conn
 	timer  *time.Timer // until the next heartbeat
-	// buffer[sent:] is written and not yet read.
+	// buffer[sent:] is made and not yet written.
 	buffer   []byte
 	sent     int
 	ended    bool
 	deadline time.Time
 }
 
-// Read waits for outputs and returns them as events. All that has gathered
-// since the last Read goes out together.
+// SupportsBodyWriteTo tells fasthttp to use WriteTo, which needs no buffer of
+// 4 KB between the events and the connection, as Read does.
+func (b *streamBody) SupportsBodyWriteTo() bool { return true }
+
+// WriteTo writes the stream to its end: all that has gathered since the last
+// write goes out together.
+func (b *streamBody) WriteTo(w io.Writer) (written int64, err error) {
+	for {
+		if err := b.fill(); err == io.EOF {
+			return written, nil
+		}
+		n, err := w.Write(b.buffer[b.sent:])
+		b.sent += n
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+}
+
+// Read is WriteTo for who asks piece by piece.
 func (b *streamBody) Read(p []byte) (int, error) {
+	if err := b.fill(); err != nil {
+		return 0, err
+	}
+	n := copy(p, b.buffer[b.sent:])
+	b.sent += n
+	return n, nil
+}
+
+// fill waits until there is something to write, and gives the write its time. It
+// returns io.EOF at the end.
+func (b *streamBody) fill() error {
 	for b.sent == len(b.buffer) {
 		if b.ended {
-			return 0, io.EOF
+			return io.EOF
 		}
 		b.buffer, b.sent = b.buffer[:0], 0
 		b.timer.Reset(heartbeat)
 		outputs, err := b.run.receive(b.timer.C)
 		b.add(outputs, err)
 	}
-	n := copy(p, b.buffer[b.sent:])
-	b.sent += n
 	if now := time.Now(); b.deadline.Sub(now) < renewBelow {
 		b.deadline = now.Add(writeTimeout)
 		// An error says that the connection is closed: the write will say so too.
 		_ = b.conn.SetWriteDeadline(b.deadline)
 	}
-	return n, nil
+	return nil
 }
 
 // append adds events, and lets the plugins see each of them.
