@@ -85,14 +85,21 @@ func TestBillingIsTheSame(t *testing.T) {
 				{math.MaxUint32, math.MaxUint32, "53687091188"}, // 53687091187.5
 			} {
 				frame := &plugin.Frame{
+					Tenant: `the "acme" people`, Model: "mödel\xff\n", // not what a name should be
 					PromptTokens: c.prompt, CompletionTokens: c.completion,
 					// A frame of any size leaves the price as it is.
 					Metadata: strings.Repeat("m", int(c.prompt%100_000)),
 				}
-				shaped, err := chain.Shape(ctx, frame, new(plugin.State))
+				state := new(plugin.State)
+				shaped, err := chain.Shape(ctx, frame, state)
 				want := fmt.Sprintf(`"billing":{"cost_micro_usd":%s,"currency":"USD"}`, c.want)
 				if err != nil || string(shaped.Members) != want {
 					t.Errorf("%d + %d tokens: got %s, %v; want %s", c.prompt, c.completion, shaped.Members, err, want)
+				}
+				finished := chain.Finish(ctx, frame, state)
+				want = fmt.Sprintf(`{"tenant":"the \"acme\" people","model":"mödel`+"\uFFFD"+`\n","cost_micro_usd":%s,"currency":"USD"}`, c.want)
+				if records := finished.Records; len(records) != 1 || records[0].Kind != 1 || string(records[0].Data) != want {
+					t.Errorf("%d + %d tokens: the records are %+v, failed %v; want one of kind 1, %s", c.prompt, c.completion, records, finished.Failed, want)
 				}
 			}
 			testRefusals(t, host, spec)
