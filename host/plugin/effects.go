@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -99,8 +100,15 @@ func (in *instance) emit(kind int32, data []byte) int32 {
 	return int32(index)
 }
 
+// errInInit is an import of a plugin that begins: instances are made when they
+// are needed, so nothing may come of how many there are.
+var errInInit = errors.New("not in init")
+
 // read gives a value as the call sees it: with what it has written itself.
 func (in *instance) read(key []byte) (value []byte, found bool, err error) {
+	if in.hook == 0 {
+		return nil, false, errInInit
+	}
 	value, found, err = in.plugin.host.kv.Get(in.plugin.name, key)
 	if err != nil {
 		return nil, false, err
@@ -126,6 +134,9 @@ func (in *instance) read(key []byte) (value []byte, found bool, err error) {
 
 // set writes a value at once, or in a finish with the frame.
 func (in *instance) set(key, value []byte, ttl time.Duration) error {
+	if in.hook == 0 {
+		return errInInit
+	}
 	if len(key) > maxKeyBytes || len(value) > maxValueBytes {
 		return errTooLarge
 	}
@@ -144,6 +155,9 @@ func (in *instance) set(key, value []byte, ttl time.Duration) error {
 // add adds to a counter at once, or in a finish with the frame: then the sum
 // is the one that there would be without other requests.
 func (in *instance) add(key []byte, delta int64, ttl time.Duration) (int64, error) {
+	if in.hook == 0 {
+		return 0, errInInit
+	}
 	if len(key) > maxKeyBytes {
 		return 0, errTooLarge
 	}

@@ -244,6 +244,19 @@ func TestEmitImport(t *testing.T) {
 	i.want("too large", i.call("emit", 1, 64, maxRecordBytes+1), -3)
 }
 
+// Nothing may come of how often a plugin is initialised.
+func TestImportsInInit(t *testing.T) {
+	i := newImports(t, 0, func(s *Spec) { s.Metrics = []Metric{{Name: "n"}} })
+	i.put(64, "{}")
+	i.want("emit", i.call("emit", 1, 64, 2), -6)
+	i.want("kv_set", i.set("a", "", 0), -6)
+	i.want("kv_add", i.add("a", 1, 0), math.MinInt64+6)
+	i.want("metric_add", i.call("metric_add", 0, 0, 0), -6)
+	if got := i.get("a"); got != "-6" {
+		t.Errorf("kv_get: %s", got)
+	}
+}
+
 // A store that is down is no reason to end the guest.
 func TestUnavailableKV(t *testing.T) {
 	i := newImports(t, HookRequest)

@@ -163,6 +163,8 @@ func validateMetrics(metrics []Metric) []error {
 func (in *instance) sample(t MetricType, metric, series uint32, value float64) int32 {
 	declared := in.plugin.metrics
 	switch {
+	case in.hook == 0:
+		return errorUnavailable // as for errInInit
 	case int64(metric) >= int64(len(declared)) || int64(series) >= int64(declared[metric].Series()):
 		return errorAbsent
 	case declared[metric].Type != t || math.IsNaN(value) || math.IsInf(value, 0) || t == Counter && value < 0:
