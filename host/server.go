@@ -113,7 +113,7 @@ func New(o Options, p Parts) (*Server, error) {
 		AppName:                      "wasmeter",
 		BodyLimit:                    int(o.Server.BodyLimit),
 		ReadBufferSize:               16 << 10, // bounds the header: 431 beyond
-		WriteBufferSize:              2 << 10,  // a few events
+		WriteBufferSize:              1536,     // a usual answer that is not streamed
 		ReduceMemoryUsage:            true,     // an idle connection keeps no buffers
 		ReadTimeout:                  30 * time.Second,
 		WriteTimeout:                 writeTimeout, // streams renew it

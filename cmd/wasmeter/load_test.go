@@ -198,7 +198,7 @@ func TestManyStreams(t *testing.T) {
 	heavy(t)
 	const streams, tokens = 5000, 100
 	p := start(t, "--sim-step-base=100ms", "--sim-prefill-per-token=0", "--sim-per-sequence=0", "--log-level=warn",
-		"--max-num-seqs=6000", "--max-num-batched-tokens=200000", "--max-num-queued-reqs=6000", "--max-model-len=1024")
+		"--max-num-seqs=5000", "--max-num-batched-tokens=200000", "--max-num-queued-reqs=5000", "--max-model-len=256")
 	before := p.memory(t)
 	request := postBytes("/v1/chat/completions", fmt.Sprintf(
 		`{"model":"sim","messages":[{"role":"user","content":"hi"}],"max_tokens":%d,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`, tokens))
