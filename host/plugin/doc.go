@@ -11,6 +11,10 @@
 // time and keeps nothing from one request to the next. A Chain is an ordered
 // list of plugins whose granted fields do not collide.
 //
+// A module is read by package wasm, rewritten by package meter so that each
+// call has a budget of fuel, and, if it comes from a file, compiled in a
+// process of its own.
+//
 // The package knows wazero, the standard library and jsontext. It knows
 // nothing of HTTP, of the engine or of the wire types; the names of the
 // wire's own members come in as Options.Reserved.

@@ -6,7 +6,7 @@ import "fmt"
 // bounded metric label.
 type FailureKind string
 
-// Failure kinds of ABI v1. FailureOutOfFuel belongs to metered modules.
+// Failure kinds of ABI v1.
 const (
 	FailureTrap          FailureKind = "trap"
 	FailureOutOfFuel     FailureKind = "out_of_fuel"

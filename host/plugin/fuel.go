@@ -69,5 +69,5 @@ func (in *instance) outOfFuel() error {
 	if int64(in.fuel.Get()) >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: it used up its %d units; the guest loops, or the plugin needs a larger fuel", errOutOfFuel, in.budget)
+	return fmt.Errorf("%w: it used up its %d units", errOutOfFuel, in.budget)
 }

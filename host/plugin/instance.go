@@ -269,7 +269,8 @@ func (in *instance) classify(ctx context.Context, hook Hook, err error) *Failure
 	case !errors.As(err, &stopped):
 		kind = FailureBadResult // the address of its buffer
 	case in.outOfFuel() != nil:
-		kind, err = FailureOutOfFuel, in.outOfFuel()
+		kind = FailureOutOfFuel
+		err = fmt.Errorf("%w; it loops, or it does more in a call than its fuel in the configuration is for", in.outOfFuel())
 	case in.linear.refused:
 		kind = FailureMemory
 	}
