@@ -22,4 +22,4 @@ ln -s "$(cd "$(dirname "$1")" && pwd)" "$work/plugin"
 # The host refuses a start function and calls _initialize instead. A failed
 # assertion is logged by the SDK's own abort.
 $asc "plugin/$(basename "$1")" --baseDir "$work" --path "$work/packages" --outFile "$out" \
-	-O --exportStart _initialize --use abort=~lib/wasmeter/abort/abort
+	-O --exportStart _initialize --use abort=~lib/wasmeter/stderr/abort

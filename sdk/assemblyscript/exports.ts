@@ -1,11 +1,11 @@
 // What the host calls. A plugin's file exports all of it again.
 
-import "./abort";
 import { Answer } from "./answer";
 import { Members } from "./config";
-import { HostError, Level, log } from "./host";
+import { HostError } from "./host";
 import { plugin } from "./plugin";
 import { Request } from "./request";
+import { say } from "./stderr";
 import { Buffer } from "./text";
 
 // Where the host writes, and where the hooks do. One call is made at a time.
@@ -27,7 +27,7 @@ export function wasmeter_init(len: u32): i32 {
   if (init != null) {
     const why = init(new Members(String.UTF8.decodeUnsafe(input.ptr, len)));
     if (why != null) {
-      log(Level.Error, why);
+      say(why);
       return -1;
     }
   }
@@ -59,6 +59,6 @@ export function wasmeter_finish(len: u32): i32 {
   const finish = plugin.finish;
   if (finish == null) return HostError.Unavailable;
   const code = finish(received.of(input.ptr, len));
-  if (code < 0) log(Level.Error, "finish: the host answered " + code.toString());
+  if (code < 0) say("finish: the host answered " + code.toString());
   return min(code, 0);
 }

@@ -6,7 +6,7 @@ const host = @import("host.zig");
 
 pub fn call(message: []const u8, _: ?usize) noreturn {
     @branchHint(.cold);
-    host.log(.err, message);
+    host.say(message);
     @trap();
 }
 

@@ -1,7 +1,7 @@
 //! What [`plugin!`](crate::plugin) makes the exported functions of. No plugin
 //! needs it otherwise.
 
-use crate::{log, Answer, HostError, Level, Members, Request};
+use crate::{host::say, Answer, HostError, Members, Request};
 use std::panic;
 
 /// The minor version of the ABI that this SDK was written for.
@@ -56,7 +56,7 @@ fn received(len: u32) -> &'static [u8] {
 
 /// Makes panics say why in the server's log before they trap.
 pub fn say_panics() {
-    panic::set_hook(Box::new(|info| log(Level::Error, info.to_string())));
+    panic::set_hook(Box::new(|info| say(&info.to_string())));
 }
 
 /// Runs the hook init and reports whether it took the configuration.
@@ -64,7 +64,7 @@ pub fn init(len: u32, hook: impl FnOnce(Members) -> Result<(), String>) -> bool 
     match hook(Members::of(received(len))) {
         Ok(()) => true,
         Err(why) => {
-            log(Level::Error, why);
+            say(&why);
             false
         }
     }
@@ -87,7 +87,7 @@ pub fn finish(len: u32, hook: impl FnOnce(Request) -> Result<(), HostError>) -> 
     match hook(Request::new(received(len))) {
         Ok(()) => 0,
         Err(error) => {
-            log(Level::Error, error.to_string());
+            say(&error.to_string());
             -1
         }
     }

@@ -121,6 +121,27 @@ pub fn log(level: Level, text: impl AsRef<[u8]>) {
     unsafe { imports::log(level as i32, text.as_ptr(), text.len() as u32) }
 }
 
+/// Writes a line to fd 2, which is the log too, for what is said by the SDK
+/// itself: it must not make every plugin import log, which one that reads bodies
+/// may not have.
+pub(crate) fn say(text: &str) {
+    #[cfg(target_arch = "wasm32")]
+    {
+        #[link(wasm_import_module = "wasi_snapshot_preview1")]
+        extern "C" {
+            fn fd_write(fd: i32, vectors: *const [u32; 2], count: u32, written: *mut u32) -> i32;
+        }
+        let vector = |text: &str| [text.as_ptr() as u32, text.len() as u32];
+        let vectors = [vector(text), vector("\n")];
+        let mut written = 0;
+        // SAFETY: the host reads the vectors before it returns. A line that can't
+        // be written has no better place to go.
+        unsafe { fd_write(2, vectors.as_ptr(), 2, &mut written) };
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    eprintln!("{text}");
+}
+
 static mut RECORD: Json = Json::new();
 
 /// Appends the billing or audit record that write writes.
