@@ -86,6 +86,20 @@ func sharedField(earlier, later *Plugin) (a, b string, shared bool) {
 // nothing.
 func (c *Chain) Has(hook Hook) bool { return c.mask()&hook.bit() != 0 }
 
+// Names lists the plugins that have the hook.
+func (c *Chain) Names(hook Hook) []string {
+	if c == nil {
+		return nil
+	}
+	var names []string
+	for _, p := range c.plugins {
+		if p.mask&hook.bit() != 0 {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // WantsEvents reports whether any plugin reads Frame.Events.
 func (c *Chain) WantsEvents() bool { return c.mask()&maskEvents != 0 }
 

@@ -2,9 +2,13 @@
 //
 // A plugin is a core wasm module that speaks the ABI of ABI.md. The host
 // hands it a binary Frame (the whole life of one request: counts, stamps,
-// names) and gets back a small JSON document of members to add to the answer.
+// names) and gets back a small JSON document of what to add to the answer.
 //
-//	Host ── Load(Spec) ──▶ Plugin ── NewChain ──▶ Chain ── Shape(Frame) ──▶ members ── Splice ──▶ answer
+//	Host ── Current.Reload([]Spec) ──▶ Set ── Chain(model, tenant, endpoint) ──▶ Chain
+//	Chain ── Request, Chunk, Shape, Finish (Frame, State) ──▶ what to refuse, add, change and record
+//
+// A Current has the Set of plugins that requests begin with; a request holds
+// its Set to its end, and its State from hook to hook.
 //
 // A Host owns the compilation cache. A Plugin owns one wazero runtime and a
 // bounded pool of instances of its module; an instance serves one call at a

@@ -269,6 +269,9 @@ func TestChunksGoFromPluginToPlugin(t *testing.T) {
 	}
 	// What the second adds is no member of what the first has left.
 	both := newChain(t, first, second)
+	if names := fmt.Sprint(both.Names(HookChunk), both.Names(HookFinish)); names != "[first second] []" {
+		t.Errorf("got the names %s", names)
+	}
 	got, err = both.Chunk(context.Background(), &Frame{}, new(State), chunk)
 	if string(got) != `{"a":1}` || err != nil {
 		t.Errorf("two plugins: got %s, %v", got, err)

@@ -29,6 +29,7 @@ type instance struct {
 	bufferFunction api.Function
 	hooks          [HookFinish + 1]api.Function // by Hook; nil for one the module does not have
 	stack          [1]uint64                    // argument and result of a guest call
+	weight         int64                        // bytes that the pool counts it with
 
 	// spoiled: a call trapped, exited or was stopped. The guest's state is
 	// undefined, so the instance must not be called again.

@@ -43,6 +43,21 @@ func (p *Plugin) Name() string { return p.name }
 // too often.
 func (p *Plugin) Breaker() BreakerState { return p.breaker.current() }
 
+// Stats is what a plugin takes at a moment.
+type Stats struct {
+	Instances   int
+	MemoryBytes int64 // of their linear memories
+	// Recycled counts the instances that were thrown away: after a failure, or
+	// after each call where the isolation asks for it.
+	Recycled uint64
+	Breaker  BreakerState
+}
+
+// Stats tells what the plugin takes. It may be called at any time.
+func (p *Plugin) Stats() Stats {
+	return Stats{int(p.pool.instances.Load()), p.pool.memory.Load(), p.pool.recycled.Load(), p.breaker.current()}
+}
+
 // Hash gives the SHA-256 of the module, in hex.
 func (p *Plugin) Hash() string { return p.hash }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,11 @@ type pool struct {
 
 	closing sync.Once
 	drained error // result of the first close
+
+	// What there is, for Plugin.Stats.
+	instances atomic.Int64
+	memory    atomic.Int64 // bytes of their linear memories
+	recycled  atomic.Uint64
 }
 
 // newPool makes a pool of GOMAXPROCS + 2 instances: no more calls can run at
@@ -54,7 +60,8 @@ func newPool(makeInstance func(context.Context) (*instance, error)) *pool {
 // seed puts the first instance, made at load, into the pool.
 func (p *pool) seed(in *instance) {
 	<-p.slots
-	p.idle <- in
+	p.instances.Add(1)
+	p.put(in)
 }
 
 // take hands out an idle instance, or makes one, or waits a moment.
@@ -95,6 +102,7 @@ func (p *pool) fill(ctx context.Context) (*instance, error) {
 		p.slots <- struct{}{}
 		return nil, err
 	}
+	p.instances.Add(1)
 	return in, nil
 }
 
@@ -102,13 +110,25 @@ func (p *pool) fill(ctx context.Context) (*instance, error) {
 // caller's context, which may hold a whole request.
 func (p *pool) put(in *instance) {
 	in.call = callContext{}
+	p.weigh(in, int64(in.memory.Size()))
 	p.idle <- in
 }
 
 // discard closes an instance and gives its permit back.
 func (p *pool) discard(ctx context.Context, in *instance) {
+	p.weigh(in, 0)
+	p.instances.Add(-1)
+	p.recycled.Add(1)
 	in.close(ctx)
 	p.slots <- struct{}{}
+}
+
+// weigh counts the memory of an instance. It seldom changes.
+func (p *pool) weigh(in *instance, bytes int64) {
+	if bytes != in.weight {
+		p.memory.Add(bytes - in.weight)
+		in.weight = bytes
+	}
 }
 
 // close waits until all permits are back and closes the instances.

@@ -45,6 +45,30 @@ func TestPoolIsFilledLazily(t *testing.T) {
 	}
 }
 
+func TestStats(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		body []byte
+		spec func(*Spec)
+		want Stats
+	}{
+		{"sound", opI64(0), func(*Spec) {}, Stats{1, 2 * wasmPage, 0, BreakerClosed}},
+		{"grows", code(opI32(1), opGrow(), opDrop, opI64(0)), func(*Spec) {}, Stats{1, 6 * wasmPage, 0, BreakerClosed}},
+		{"traps", opUnreachable, func(*Spec) {}, Stats{0, 0, 4, BreakerClosed}},
+		{"fresh", opI64(0), func(s *Spec) { s.Isolation = Fresh }, Stats{0, 0, 4, BreakerClosed}},
+	} {
+		p := newBench(t).mustLoad(t, goodGuest("").with(exportShape, c.body), c.spec, func(s *Spec) { s.OnError = Open })
+		for range 4 {
+			if _, err := shape(t, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := p.Stats(); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestCloseWaitsForCalls(t *testing.T) {
 	p, err := newBench(t).Load(context.Background(), Spec{Name: "test", Wasm: goodGuest(`{}`).assemble()})
 	if err != nil {

@@ -169,7 +169,7 @@ func TestFieldPatterns(t *testing.T) {
 }
 
 func TestResultAllocatesNothing(t *testing.T) {
-	text := []byte(`{"fields":{"metrics":{"time_to_first_token_ms":42.0,"mean_itl_ms":null,"list":[1,2e5,"a\u0062"]}}}`)
+	text := []byte(`{"fields":{"metrics":{"time_to_first_token_ms":42.0,"mean_itl_ms":null,"list":[1,2e5,"ab"]}}}`)
 	into := result{members: make([]byte, 0, 512)}
 	if n := testing.AllocsPerRun(1000, func() {
 		into.begin()
