@@ -72,7 +72,7 @@ func (c *compiler) explain(ctx context.Context, err error, said string) error {
 		return fmt.Errorf("compile: stopped after %v%s", c.limits.wall, advice)
 	case exit.ProcessState.UserTime()+exit.ProcessState.SystemTime() >= c.limits.cpu-time.Second/2:
 		return fmt.Errorf("compile: it took more than %v of CPU time%s", c.limits.cpu, advice)
-	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
+	case strings.Contains(said, "out of memory") || strings.Contains(said, "allocate"): // what a Go runtime says, and its race detector
 		return fmt.Errorf("compile: it took more than %d MiB of memory%s", c.limits.memory>>20, advice)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
