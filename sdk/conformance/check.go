@@ -28,8 +28,17 @@ type Result struct {
 // kit is what a check works with.
 type kit struct {
 	*sandbox
-	wasm  []byte
-	calls int
+	served served
+	wasm   []byte
+	calls  int
+}
+
+func (k *kit) close(ctx context.Context) error {
+	err := k.sandbox.close(ctx)
+	if k.served.host != nil {
+		err = errors.Join(err, k.served.host.Close(ctx))
+	}
+	return err
 }
 
 // checks in the order in which they run.

@@ -158,7 +158,7 @@ func (k *kit) checkRefusal(ctx context.Context) error {
 	const why = "no price for \"gold\"\nin this book"
 	err := k.withConfig(ctx, `{"why":`+quote(why)+`,"do":"refuse"}`, func(*guest) error { return nil })
 	if refused := (*refusal)(nil); !errors.As(err, &refused) {
-		return fmt.Errorf("do = refuse: init gives %w, want a refusal", err)
+		return fmt.Errorf("do = refuse: init gives %v, want a refusal", err)
 	}
 	n := len(k.logged)
 	said := n > 0 && k.logged[n-1] == "3 "+why || n == 0 && strings.HasSuffix(k.stderr.String(), why+"\n")
@@ -177,7 +177,7 @@ func (k *kit) traps(ctx context.Context, do string) error {
 		return err
 	})
 	if trapped := (*trap)(nil); !errors.As(err, &trapped) {
-		return fmt.Errorf("do = %s: got %w, want a trap", do, err)
+		return fmt.Errorf("do = %s: got %v, want a trap", do, err)
 	}
 	return k.echoes(ctx, map[string]*plugin.Frame{"after it": distinctFrame()})
 }
@@ -200,7 +200,7 @@ func (k *kit) checkLoop(ctx context.Context) error {
 	_, err = g.document(limited, "shape", distinctFrame().Append(nil, plugin.HookShape))
 	stopped := limited.Err() != nil
 	if err == nil || !stopped {
-		err = fmt.Errorf("do = loop: the call ended by itself: %w", err)
+		err = fmt.Errorf("do = loop: the call ended by itself: %v", err)
 	} else {
 		err = nil
 	}

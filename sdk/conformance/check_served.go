@@ -12,8 +12,10 @@ import (
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
-// served is the guest in the server's own host.
+// served is the guest in the server's own host, which all checks share, since
+// it keeps what it has compiled.
 type served struct {
+	host   *plugin.Host
 	chain  *plugin.Chain
 	kv     *plugin.MemoryKV
 	log    bytes.Buffer
@@ -26,17 +28,21 @@ const fuel = 200_000_000
 
 // inServer loads the guest with all it may be granted, and runs use.
 func (k *kit) inServer(ctx context.Context, do string, use func(*served) error) (err error) {
-	s := &served{kv: plugin.NewMemoryKV()}
-	host, err := plugin.NewHost(ctx, plugin.Options{
-		Logger:  slog.New(slog.NewTextHandler(&s.log, nil)),
-		Sampled: func(sample plugin.Sample) { s.sample = append(s.sample, sample) },
-		KV:      s.kv,
-	})
-	if err != nil {
-		return err
+	s := &k.served
+	if s.host == nil {
+		s.kv = plugin.NewMemoryKV()
+		s.host, err = plugin.NewHost(ctx, plugin.Options{
+			Logger:  slog.New(slog.NewTextHandler(&s.log, nil)),
+			Sampled: func(sample plugin.Sample) { s.sample = append(s.sample, sample) },
+			KV:      s.kv,
+		})
+		if err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, host.Close(ctx)) }()
-	p, err := host.Load(ctx, plugin.Spec{
+	s.log.Reset()
+	s.sample = nil
+	p, err := s.host.Load(ctx, plugin.Spec{
 		Name: "guest", Wasm: k.wasm, Config: []byte(`{"do":` + quote(do) + `}`), OnError: plugin.Closed, Fuel: fuel,
 		Grants: plugin.Grants{
 			Fields: []string{"x_*"}, UsageExtend: []string{"x_model"}, Headers: []string{"x-tenant"},
@@ -164,7 +170,7 @@ func (k *kit) checkServedFailures(ctx context.Context) error {
 			for range 2 {
 				_, err := s.chain.Shape(ctx, distinctFrame(), new(plugin.State))
 				if failure := (*plugin.Failure)(nil); !errors.As(err, &failure) || failure.Kind != kind {
-					return fmt.Errorf("do = %s: got %w, want a failure of kind %s", do, err, kind)
+					return fmt.Errorf("do = %s: got %v, want a failure of kind %s", do, err, kind)
 				}
 			}
 			return nil

@@ -83,7 +83,7 @@ func (k *kit) checkText(ctx context.Context) error {
 			if err := g.wants(ctx, "shape", frame, wantEcho(f, plugin.HookShape)); err != nil {
 				faults = append(faults, fmt.Errorf("the string %q: %w", text, err))
 			} else if got, err := g.document(ctx, "shape", frame); err != nil || !jsontext.Value(got).IsValid() {
-				faults = append(faults, fmt.Errorf("the string %q: not valid JSON: %s, %w", text, got, err))
+				faults = append(faults, fmt.Errorf("the string %q: not valid JSON: %s, %v", text, got, err))
 			}
 		}
 		return errors.Join(faults...)

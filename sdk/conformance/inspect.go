@@ -104,7 +104,7 @@ func (s *sandbox) inspectInit(ctx context.Context, config string, report *Report
 	s.fuel = initBudget
 	g, err := s.instantiate(ctx, config)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		report.Refused = fmt.Sprintf("%v; it said %q", refused, s.logged)
+		report.Refused = fmt.Sprintf("%v; it said %q", refused, strings.Join(append(s.logged, s.stderr.String()), "\n"))
 		return nil
 	}
 	if err != nil {

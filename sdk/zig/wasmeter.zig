@@ -2,7 +2,6 @@
 //! public functions and hands itself over with `comptime { wasmeter.plugin(@This()); }`.
 //! README.md has an example; host/plugin/ABI.md is what this follows.
 
-const std = @import("std");
 const bytes = @import("bytes.zig");
 const host = @import("host.zig");
 

@@ -122,7 +122,7 @@ fn string_len(text: &[u8]) -> usize {
 }
 
 /// A string's text without its escapes.
-fn unescaped(text: &str) -> Cow<str> {
+fn unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
     }
