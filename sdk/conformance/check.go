@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/tetratelabs/wazero"
@@ -37,6 +38,9 @@ func (k *kit) close(ctx context.Context) error {
 	err := k.sandbox.close(ctx)
 	if k.served.host != nil {
 		err = errors.Join(err, k.served.host.Close(ctx))
+	}
+	if k.served.cache != "" {
+		err = errors.Join(err, os.RemoveAll(k.served.cache))
 	}
 	return err
 }

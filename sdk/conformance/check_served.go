@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"regexp"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 // it keeps what it has compiled.
 type served struct {
 	host   *plugin.Host
+	cache  string // a folder of the run's own
 	chain  *plugin.Chain
 	kv     *plugin.MemoryKV
 	log    bytes.Buffer
@@ -30,11 +32,14 @@ const fuel = 200_000_000
 func (k *kit) inServer(ctx context.Context, do string, use func(*served) error) (err error) {
 	s := &k.served
 	if s.host == nil {
+		if s.cache, err = os.MkdirTemp("", "conformance"); err != nil {
+			return err
+		}
 		s.kv = plugin.NewMemoryKV()
 		s.host, err = plugin.NewHost(ctx, plugin.Options{
 			Logger:  slog.New(slog.NewTextHandler(&s.log, nil)),
 			Sampled: func(sample plugin.Sample) { s.sample = append(s.sample, sample) },
-			KV:      s.kv,
+			KV:      s.kv, CacheDir: s.cache,
 		})
 		if err != nil {
 			return err
