@@ -29,7 +29,7 @@ func (s *Server) completions(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	e := &echo{run: nil, on: q.Echo, hidden: q.Echo && q.MaxTokens.Set && q.MaxTokens.Value == 0}
+	e := &echo{on: q.Echo, hidden: q.Echo && q.MaxTokens.Set && q.MaxTokens.Value == 0}
 	switch {
 	case e.hidden:
 		q.MaxTokens.Value = 1 // computed, counted, and not shown
