@@ -62,11 +62,6 @@ func valueType(letter rune) byte {
 	return map[rune]byte{'i': 0x7f, 'I': 0x7e, 'f': 0x7d, 'F': 0x7c, 'v': 0x7b, 'r': 0x70}[letter]
 }
 
-func (a *assembler) importFunction(module, name, params, results string) {
-	a.imports = append(a.imports, code(text(module), text(name), []byte{0}, unsigned(a.typeOf(params, results))))
-	a.numImported++
-}
-
 // function adds a function; body lacks its last end.
 func (a *assembler) function(params, results, export, locals string, body []byte) uint32 {
 	index := uint32(a.numImported + len(a.functions))
