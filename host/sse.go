@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -56,7 +57,7 @@ func (s *Server) sendStream(c *fiber.Ctx, r *run, e events) error {
 	b := &streamBody{run: r, events: e, timer: timer, conn: c.Context().Conn()}
 	b.buffer = make([]byte, 0, 640) // about two chunks
 	if r.chain.Has(plugin.HookChunk) {
-		c.Set(rewritten, "chunk")
+		c.Set(rewritten, strings.Join(r.chain.Names(plugin.HookChunk), ", "))
 	}
 	b.append(e.open)
 	b.add(first, err)
