@@ -552,7 +552,7 @@ func TestClientLeaves(t *testing.T) {
 func TestDrain(t *testing.T) {
 	f := serve(t, func(u *setup) {
 		u.sim.StepBase = 2 * time.Millisecond
-		u.options.Server.ShutdownTimeout = 300 * time.Millisecond
+		u.options.Server.ShutdownTimeout = 1500 * time.Millisecond
 	})
 	run := func(more string) chan reply {
 		out := make(chan reply, 1)
