@@ -276,7 +276,7 @@ func TestChunksGoFromPluginToPlugin(t *testing.T) {
 	if string(got) != `{"a":1}` || err != nil {
 		t.Errorf("two plugins: got %s, %v", got, err)
 	}
-	in := <-second.pool.idle
+	in, _ := second.pool.take(context.Background())
 	defer second.pool.put(in)
 	seen := (&Frame{Document: []byte(`{"a":1}`), ChainID: both.ID()}).append(nil, HookChunk, maskResponseBody)
 	if got, _ := in.memory.Read(guestBufferAt, uint32(len(seen))); !bytes.Equal(got, seen) {
@@ -299,7 +299,7 @@ func TestCarry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for p, carry := range map[*Plugin]string{other: "", carries: `aé"b`} {
-		in := <-p.pool.idle
+		in, _ := p.pool.take(context.Background())
 		want := (&Frame{Model: "m", Carry: carry, ChainID: chain.ID()}).append(nil, HookShape, 0)
 		if got, _ := in.memory.Read(guestBufferAt, uint32(len(want))); !bytes.Equal(got, want) {
 			t.Errorf("%s was handed\n% x, want\n% x", p.name, got, want)

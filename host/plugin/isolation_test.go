@@ -42,7 +42,7 @@ func TestIsolation(t *testing.T) {
 			t.Errorf("%s: %d instances are idle", isolation, made)
 		}
 		if isolation == Reset {
-			in := <-p.pool.idle
+			in, _ := p.pool.take(context.Background())
 			if text, _ := in.memory.Read(8, 4); string(text) != "kept" {
 				t.Errorf("the memory has %q, want what was there before the call", text)
 			}
@@ -66,7 +66,7 @@ func TestResetOfGrownMemory(t *testing.T) {
 		if _, err := shape(t, p); err != nil {
 			t.Fatal(err)
 		}
-		if len(p.pool.idle) != 0 || len(p.pool.slots) != p.pool.size {
+		if len(p.pool.idle) != 0 || len(p.pool.permits) != p.pool.size {
 			t.Fatalf("%d instances are idle", len(p.pool.idle))
 		}
 	}

@@ -74,24 +74,31 @@ func (p *Plugin) Close(ctx context.Context) error {
 }
 
 // call calls a hook and adds what it answers to into. On a failure into is as
-// it was.
+// it was. The plugin is left alone while its breaker is open.
 func (p *Plugin) call(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
-	began := time.Now()
-	fuel, failure := p.guardedCall(ctx, hook, frame, into)
-	call := Call{Plugin: p.name, Hook: hook, Fuel: fuel, Duration: time.Since(began)}
-	if failure != nil {
+	call := Call{Plugin: p.name, Hook: hook}
+	var failure *Failure
+	if p.breaker.allow() {
+		began := time.Now()
+		call.Fuel, failure = p.checkedOutCall(ctx, hook, frame, into)
+		call.Duration = time.Since(began)
+		if p.breaker.record(failure != nil || call.Duration > p.host.slowCall) {
+			p.logger.WarnContext(ctx, "plugin breaker turned", "state", p.breaker.current().String())
+		}
+	} else {
+		failure = p.failure(hook, FailureBreakerOpen, errBreakerOpen)
+	}
+	switch {
+	case failure != nil:
 		call.Failure = failure.Kind
 		p.report(ctx, frame, failure)
-		p.host.observe(call)
-		return failure
-	}
-	if call.Duration > p.host.slowCall {
+	case call.Duration > p.host.slowCall:
 		// What it answered is as good as ever; the time it took is not.
 		call.Failure = FailureTimeout
 		p.report(ctx, frame, p.failure(hook, FailureTimeout, fmt.Errorf("took %v; at most %v are in order", call.Duration, p.host.slowCall)))
 	}
 	p.host.observe(call)
-	return nil
+	return failure
 }
 
 // report logs a failure.
@@ -102,20 +109,8 @@ func (p *Plugin) report(ctx context.Context, frame *Frame, failure *Failure) {
 	}
 }
 
-// guardedCall leaves the call out while the plugin's breaker is open. Beside
-// the failure it gives the fuel that the call used.
-func (p *Plugin) guardedCall(ctx context.Context, hook Hook, frame *Frame, into *result) (int64, *Failure) {
-	if !p.breaker.allow() {
-		return 0, p.failure(hook, FailureBreakerOpen, errBreakerOpen)
-	}
-	began := time.Now()
-	fuel, failure := p.checkedOutCall(ctx, hook, frame, into)
-	if p.breaker.record(failure != nil || time.Since(began) > p.host.slowCall) {
-		p.logger.WarnContext(ctx, "plugin breaker turned", "state", p.breaker.current().String())
-	}
-	return fuel, failure
-}
-
+// checkedOutCall calls a hook in an instance of the pool. Beside the failure it
+// gives the fuel that the call used.
 func (p *Plugin) checkedOutCall(ctx context.Context, hook Hook, frame *Frame, into *result) (int64, *Failure) {
 	in, err := p.pool.take(ctx)
 	if err != nil {

@@ -20,16 +20,20 @@ var (
 )
 
 // pool keeps a plugin's idle instances. At most size exist; they are made
-// when first needed. Every one of the size permits is at any time in slots
-// (no instance exists for it), in idle (with its instance) or held by a
-// caller. A sync.Pool would drop instances at every garbage collection, and
-// making one takes a Go guest milliseconds.
+// when first needed. A sync.Pool would drop instances at every garbage
+// collection, and making one takes a Go guest milliseconds.
 type pool struct {
-	size   int
-	make   func(context.Context) (*instance, error)
-	idle   chan *instance
-	slots  chan struct{}
-	closed chan struct{}
+	size int
+	make func(context.Context) (*instance, error)
+	// permits holds one for each instance that may be taken: size less those
+	// that callers hold.
+	permits chan struct{}
+	closed  chan struct{}
+
+	mu sync.Mutex
+	// idle instances, the last used at the end: its memory is still in the
+	// processor's caches, so that it is taken first.
+	idle []*instance
 
 	closing sync.Once
 	drained error // result of the first close
@@ -45,21 +49,21 @@ type pool struct {
 func newPool(makeInstance func(context.Context) (*instance, error)) *pool {
 	size := runtime.GOMAXPROCS(0) + 2
 	p := &pool{
-		size:   size,
-		make:   makeInstance,
-		idle:   make(chan *instance, size),
-		slots:  make(chan struct{}, size),
-		closed: make(chan struct{}),
+		size:    size,
+		make:    makeInstance,
+		permits: make(chan struct{}, size),
+		closed:  make(chan struct{}),
+		idle:    make([]*instance, 0, size),
 	}
 	for range size {
-		p.slots <- struct{}{}
+		p.permits <- struct{}{}
 	}
 	return p
 }
 
 // seed puts the first instance, made at load, into the pool.
 func (p *pool) seed(in *instance) {
-	<-p.slots
+	<-p.permits
 	p.instances.Add(1)
 	p.put(in)
 }
@@ -72,22 +76,15 @@ func (p *pool) take(ctx context.Context) (*instance, error) {
 	default:
 	}
 	select {
-	case in := <-p.idle:
-		return in, nil
-	default:
-	}
-	select {
-	case <-p.slots:
-		return p.fill(ctx)
+	case <-p.permits:
+		return p.permitted(ctx)
 	default:
 	}
 	timer := time.NewTimer(checkoutWait)
 	defer timer.Stop()
 	select {
-	case in := <-p.idle:
-		return in, nil
-	case <-p.slots:
-		return p.fill(ctx)
+	case <-p.permits:
+		return p.permitted(ctx)
 	case <-timer.C:
 		return nil, fmt.Errorf("%w of %d in %v", errPoolExhausted, p.size, checkoutWait)
 	case <-p.closed:
@@ -95,15 +92,31 @@ func (p *pool) take(ctx context.Context) (*instance, error) {
 	}
 }
 
-// fill makes an instance for a permit that take holds.
-func (p *pool) fill(ctx context.Context) (*instance, error) {
+// permitted finds an instance, or makes one, for a permit that take holds.
+func (p *pool) permitted(ctx context.Context) (*instance, error) {
+	if in := p.pop(); in != nil {
+		return in, nil
+	}
 	in, err := p.make(ctx)
 	if err != nil {
-		p.slots <- struct{}{}
+		p.permits <- struct{}{}
 		return nil, err
 	}
 	p.instances.Add(1)
 	return in, nil
+}
+
+// pop takes the instance that was used last, or nil if none is idle.
+func (p *pool) pop() *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := len(p.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	in := p.idle[last]
+	p.idle = p.idle[:last]
+	return in
 }
 
 // put returns an instance that is fit for the next call. It lets go of the
@@ -111,7 +124,10 @@ func (p *pool) fill(ctx context.Context) (*instance, error) {
 func (p *pool) put(in *instance) {
 	in.call = callContext{}
 	p.weigh(in, int64(in.memory.Size()))
-	p.idle <- in
+	p.mu.Lock()
+	p.idle = append(p.idle, in)
+	p.mu.Unlock()
+	p.permits <- struct{}{}
 }
 
 // discard closes an instance and gives its permit back.
@@ -120,7 +136,7 @@ func (p *pool) discard(ctx context.Context, in *instance) {
 	p.instances.Add(-1)
 	p.recycled.Add(1)
 	in.close(ctx)
-	p.slots <- struct{}{}
+	p.permits <- struct{}{}
 }
 
 // weigh counts the memory of an instance. It seldom changes.
@@ -137,13 +153,14 @@ func (p *pool) close(ctx context.Context) error {
 		close(p.closed)
 		for range p.size {
 			select {
-			case in := <-p.idle:
-				in.close(ctx)
-			case <-p.slots:
+			case <-p.permits:
 			case <-ctx.Done():
 				p.drained = fmt.Errorf("close plugin: calls are still running: %w", ctx.Err())
 				return
 			}
+		}
+		for in := p.pop(); in != nil; in = p.pop() {
+			in.close(ctx)
 		}
 	})
 	return p.drained

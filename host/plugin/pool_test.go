@@ -165,7 +165,7 @@ func TestConcurrentCalls(t *testing.T) {
 			if len(traps) == 0 {
 				t.Error("no call trapped; the guest is wrong")
 			}
-			if free := len(p.pool.idle) + len(p.pool.slots); free != p.pool.size {
+			if free := len(p.pool.permits); free != p.pool.size {
 				t.Errorf("%d of %d permits are free", free, p.pool.size)
 			}
 		})

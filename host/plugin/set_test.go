@@ -328,3 +328,25 @@ func TestChainID(t *testing.T) {
 		t.Errorf("other chains have the same id: %v", ids)
 	}
 }
+
+// TestUsualGrants: a refusal for want of a grant tells what the plugin works
+// with, another fault does not.
+func TestUsualGrants(t *testing.T) {
+	g := newGenerations(t)
+	const usual = "grants: {fields: [x_test]}"
+	for name, c := range map[string]struct {
+		module *guest
+		config string
+		told   bool
+	}{
+		"in the self-test": {module: answering(1), told: true},
+		"when it is read":  {module: answering(1), config: "[]"},
+	} {
+		spec := g.spec("p", c.module)
+		spec.Grants, spec.Config, spec.UsualGrants = Grants{}, []byte(c.config), usual
+		err := g.Reload(context.Background(), []Spec{spec})
+		if err == nil || strings.Contains(err.Error(), usual) != c.told {
+			t.Errorf("%s: got %v, want it to tell %q: %v", name, err, usual, c.told)
+		}
+	}
+}

@@ -182,8 +182,8 @@ func TestRunawayIsStopped(t *testing.T) {
 	if !errors.As(err, &failure) || failure.Kind != FailureOutOfFuel {
 		t.Fatalf("got %v, want out_of_fuel", err)
 	}
-	if len(p.pool.idle) != 0 || len(p.pool.slots) != p.pool.size {
-		t.Errorf("%d idle instances and %d free slots of %d, want the stopped one gone", len(p.pool.idle), len(p.pool.slots), p.pool.size)
+	if len(p.pool.idle) != 0 || len(p.pool.permits) != p.pool.size {
+		t.Errorf("%d idle instances and %d free permits of %d, want the stopped one gone", len(p.pool.idle), len(p.pool.permits), p.pool.size)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestGuestSeesTheParts(t *testing.T) {
 		seen := *frame
 		seen.ChainID = chain.ID()
 		want := seen.append(nil, HookShape, m)
-		in := <-p.pool.idle
+		in, _ := p.pool.take(context.Background())
 		got, _ := in.memory.Read(guestBufferAt, uint32(len(want)))
 		if !bytes.Equal(got, want) || bytes.Contains(got, frame.Document) {
 			t.Errorf("mask %#x: the guest has % x, want % x", m, got, want)
