@@ -6,14 +6,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/wasmeter/wasmeter/host/plugin"
+	"github.com/wasmeter/wasmeter/plugins"
 )
 
 // Plugin is one plugin of the chain: an item of the list plugins, which only
 // the file can set.
 type Plugin struct {
 	plugin.Spec
-	// Builtin names a plugin that is part of the program, instead of path:
-	// metrics.
+	// Builtin names a plugin that is part of the program, instead of path: one
+	// of the folders of plugins.
 	Builtin string
 }
 
@@ -57,7 +58,7 @@ func (p *Plugin) keys() []key {
 	return []key{
 		{name: "name", value: textValue{&p.Name}},
 		{name: "path", value: textValue{&p.Path}},
-		{name: "builtin", value: choice(&p.Builtin, metricsPlugin)},
+		{name: "builtin", value: choice(&p.Builtin, plugins.Names()...)},
 		{name: "sha256", value: textValue{&p.SHA256}},
 		{name: "on_error", value: policyValue{&p.OnError}},
 		{name: "override", value: boolValue{&p.Override}},
@@ -140,11 +141,11 @@ func (d *document) read(k *key, n *yaml.Node, at string) {
 
 // validatePlugins collects the faults that concern the configuration alone;
 // loading a plugin finds the others.
-func validatePlugins(plugins []Plugin) []error {
+func validatePlugins(list []Plugin) []error {
 	var faults []error
 	seen := make(map[string]bool)
-	for i := range plugins {
-		p := &plugins[i]
+	for i := range list {
+		p := &list[i]
 		fault := func(format string, args ...any) {
 			faults = append(faults, fmt.Errorf("plugins[%d].%s", i, fmt.Sprintf(format, args...)))
 		}
@@ -156,7 +157,7 @@ func validatePlugins(plugins []Plugin) []error {
 		}
 		seen[p.Name] = true
 		if (p.Path == "") == (p.Builtin == "") {
-			fault("path: give a plugin either a path or builtin: metrics")
+			fault("path: give a plugin either a path or a builtin, such as builtin: metrics")
 		}
 		for _, k := range p.keys() {
 			if err := k.available(); err != nil {

@@ -60,7 +60,7 @@ var metricsPlugin = sync.OnceValues(func() (*plugin.Current, error) {
 	}
 	current := plugin.NewCurrent(h)
 	return current, current.Reload(ctx, []plugin.Spec{
-		{Name: "metrics", Wasm: plugins.Metrics(), Grants: plugin.Grants{Fields: []string{"metrics"}}},
+		{Name: "metrics", Wasm: plugins.Module("metrics"), Grants: plugin.Grants{Fields: []string{"metrics"}}},
 	})
 })
 

@@ -75,9 +75,9 @@ var importRules = []importRule{
 		why: "the kit plays the host, beside the one that there is; no SDK and no plugin knows it"},
 	{folder: "sdk/conformance/guests/…", ours: []string{"sdk/go"}, others: []string{jsonModule}, never: slices.Concat(wire, []string{"fmt", "time"}),
 		why: "a guest is a plugin"},
-	{folder: "config", ours: []string{"host", "host/plugin", "engine"},
+	{folder: "config", ours: []string{"host", "host/plugin", "engine", "plugins"},
 		others: []string{"github.com/knadh/koanf", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", jsonModule},
-		why:    "the configuration sees packages' options: which backend there is, only cmd knows"},
+		why:    "the configuration sees packages' options and the built-in plugins' names: which backend there is, only cmd knows"},
 	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "engine", "engine/…", "kernels/cpu", "plugins", "sdk/conformance"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, why: "commands put parts together; what a part is made of is its own affair"},
 }

@@ -52,7 +52,8 @@ func specs(list []config.Plugin) []plugin.Spec {
 	for i, p := range list {
 		specs[i] = p.Spec
 		if p.Builtin != "" {
-			specs[i].Wasm = plugins.Metrics() // the one name that the configuration allows
+			builtin, _ := plugins.Find(p.Builtin) // the configuration allows no other
+			specs[i].Wasm, specs[i].UsualGrants = builtin.Module, builtin.Grants
 		}
 	}
 	return specs

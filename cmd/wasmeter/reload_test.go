@@ -62,7 +62,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	file, module := filepath.Join(dir, "wasmeter.yaml"), filepath.Join(dir, "m.wasm")
-	write(t, module, plugins.Metrics())
+	write(t, module, plugins.Module("metrics"))
 	const base = "server: {admin: 127.0.0.1:0}\nmetrics: {per_request: true}\nsim: {step_base: 1ms}\nplugins:\n"
 	with := base + fmt.Sprintf("- {name: metrics, path: %s, grants: {fields: [metrics]}}\n", module)
 	without := base + fmt.Sprintf("- {name: metrics, path: %s, grants: {fields: [metrics]}, match: {tenants: [nobody]}}\n", module)
@@ -123,7 +123,7 @@ func TestReload(t *testing.T) {
 	if code, body := ask("POST", "/plugins/reload"); code != http.StatusConflict || !strings.Contains(body, "reload_failed") {
 		t.Errorf("reload of a broken module: %d %s", code, body)
 	}
-	write(t, module, plugins.Metrics())
+	write(t, module, plugins.Module("metrics"))
 	if code, body := ask("POST", "/plugins/reload"); code != http.StatusOK || !strings.Contains(body, `"name":"metrics"`) {
 		t.Errorf("reload: %d %s", code, body)
 	}

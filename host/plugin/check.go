@@ -99,7 +99,7 @@ func (i moduleImport) check(grants *Grants) error {
 		}
 		rule := importRules[at]
 		if !grants.permits(rule.grant) {
-			return fmt.Errorf("imports %s.%s, which needs the configuration key grants.%s: true; set it if the plugin may do that", i.module, i.name, rule.grant)
+			return denied("imports %s.%s, which needs the configuration key grants.%s: true; set it if the plugin may do that", i.module, i.name, rule.grant)
 		}
 		if rule.egress && grants.confined() {
 			return fmt.Errorf("imports %s.%s and may read bodies, so that prompts could leave through it; set grants.content_egress: true if they may", i.module, i.name)

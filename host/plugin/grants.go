@@ -72,6 +72,17 @@ func (g *Grants) validate(reserved *reservedNames) []error {
 	return faults
 }
 
+// ErrNotGranted: the plugin does, or is about to do, what it may not.
+var ErrNotGranted = errors.New("not granted")
+
+// notGranted says what it is, and which key would grant it.
+type notGranted struct{ reason string }
+
+func (e *notGranted) Error() string        { return e.reason }
+func (e *notGranted) Is(target error) bool { return target == ErrNotGranted }
+
+func denied(format string, args ...any) error { return &notGranted{fmt.Sprintf(format, args...)} }
+
 // permits reports whether a configuration key of an import is granted.
 func (g *Grants) permits(key string) bool {
 	switch key {

@@ -38,6 +38,8 @@ type instance struct {
 	// State of the call under way, for the host functions.
 	call callContext
 	hook Hook // 0 in init
+	// requestID and attemptID are those of the request, for the log.
+	requestID, attemptID string
 	// synthetic: the request is made up, so that the call has no effects.
 	synthetic bool
 	effects   effects
@@ -163,6 +165,7 @@ func (in *instance) run(ctx context.Context, hook Hook, frame *Frame, into *resu
 	in.random.Seed(frame.ArrivalUnixNS, frame.RecordSeq)
 	in.linear.refused = false
 	in.hook, in.synthetic = hook, frame.Flags&FlagSynthetic != 0
+	in.requestID, in.attemptID = frame.RequestID, frame.AttemptID
 	in.effects.reset()
 
 	parts := hook.parts(in.mask)
@@ -180,7 +183,7 @@ func (in *instance) run(ctx context.Context, hook Hook, frame *Frame, into *resu
 
 	if err := in.answer(hook, frame, into); err != nil {
 		kind := FailureBadResult
-		if denied := (*deniedKey)(nil); errors.As(err, &denied) {
+		if errors.Is(err, ErrNotGranted) {
 			kind = FailureDeniedKey
 		}
 		return in.plugin.failure(hook, kind, err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero"
 
@@ -74,6 +75,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		metrics:     slices.Clone(spec.Metrics),
 		isolation:   spec.Isolation,
 		breaker:     &breaker{now: h.now},
+		stopped:     new(atomic.Bool),
 		runtime:     wazero.NewRuntimeWithConfig(ctx, runtimeConfig(h.cache)),
 	}
 	p.rules = resultRules{grants: &p.grants, reserved: h.reserved}
@@ -149,7 +151,7 @@ func (p *Plugin) checkMask(first *instance) error {
 		{maskChunk, "hook chunk", g.Rewrite, "rewrite"},
 	} {
 		if m&needed.bit != 0 && !needed.granted {
-			return fmt.Errorf("init asks for %s, which needs the configuration key grants.%s: true; set it if the plugin may do that", needed.what, needed.key)
+			return denied("init asks for %s, which needs the configuration key grants.%s: true; set it if the plugin may do that", needed.what, needed.key)
 		}
 	}
 	return nil

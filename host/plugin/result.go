@@ -62,14 +62,6 @@ func (r *result) begin() {
 	r.effects.reset()
 }
 
-// deniedKey is a result that is sound and holds a member the plugin may not
-// write.
-type deniedKey struct{ reason string }
-
-func (e *deniedKey) Error() string { return e.reason }
-
-func denied(format string, args ...any) error { return &deniedKey{fmt.Sprintf(format, args...)} }
-
 // read checks the result document of a call and adds what it says to into.
 // original is the document that the plugin may replace. On an error into is
 // as it was.

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxPlugins bounds a set: each plugin is a bit of the key of its chains.
@@ -19,6 +20,10 @@ const maxPlugins = 64
 // of them have released it, its plugins are closed, but for those that a
 // later set goes on with.
 type Set struct {
+	// generation counts the sets of a Current, from 1; 0 is the one that begins
+	// without plugins.
+	generation uint64
+
 	members []member
 	uses    atomic.Int64 // the owner and the requests
 	closed  func(*Set)   // called once, when nobody uses it
@@ -31,13 +36,16 @@ type Set struct {
 type member struct {
 	*held
 	match Match
+	path  string // of the module's file; empty for one built in
 }
 
 // held is a plugin that one set or several of a row have.
 type held struct {
-	plugin *Plugin
-	spec   Spec         // what it was made of, with neither module nor match
-	uses   atomic.Int64 // sets
+	plugin     *Plugin
+	spec       Spec         // what it was made of, with neither module nor match
+	generation uint64       // that it was loaded for
+	loaded     time.Time    // when
+	uses       atomic.Int64 // sets
 }
 
 // newSet loads the plugins of specs. Those that running has as well, made of
@@ -47,7 +55,7 @@ func newSet(ctx context.Context, h *Host, specs []Spec, running *Set) (_ *Set, e
 	if len(specs) > maxPlugins {
 		return nil, fmt.Errorf("%d plugins; at most %d", len(specs), maxPlugins)
 	}
-	s := &Set{chains: make(map[uint64]*Chain)}
+	s := &Set{generation: running.generation + 1, chains: make(map[uint64]*Chain)}
 	s.uses.Store(1)
 	defer func() {
 		if err != nil {
@@ -59,20 +67,27 @@ func newSet(ctx context.Context, h *Host, specs []Spec, running *Set) (_ *Set, e
 		if err != nil {
 			return nil, fmt.Errorf("plugin %q: %w", specs[i].Name, err)
 		}
-		if m == nil {
+		fresh := m == nil
+		if fresh {
 			p, err := h.Load(ctx, specs[i])
 			if err != nil {
 				return nil, err
 			}
-			m = &held{plugin: p, spec: likeness(specs[i])}
-			m.uses.Add(1)
-			s.members = append(s.members, member{m, specs[i].Match})
-			if err := p.selfTest(ctx); err != nil {
-				return nil, fmt.Errorf("plugin %q: %w", p.name, err)
+			if before := running.named(p.name); before != nil {
+				p.stopped = before.stopped
 			}
+			m = &held{plugin: p, spec: likeness(specs[i]), generation: s.generation, loaded: h.now()}
+			m.uses.Add(1)
+		}
+		s.members = append(s.members, member{m, specs[i].Match, specs[i].Path})
+		if !fresh {
 			continue
 		}
-		s.members = append(s.members, member{m, specs[i].Match})
+		for trial := range m.plugin.selfTest(ctx) {
+			if trial.Err != nil {
+				return nil, fmt.Errorf("plugin %q: self-test: hook %s, given %s: %w", m.plugin.name, trial.Hook, trial.Given, trial.Err)
+			}
+		}
 	}
 	return s, s.checkTogether()
 }
@@ -89,9 +104,6 @@ func likeness(spec Spec) Spec {
 // takeOver gives the plugin of the set that spec describes too, used once
 // more; nil if there is none.
 func (s *Set) takeOver(spec *Spec) (*held, error) {
-	if s == nil {
-		return nil, nil
-	}
 	for _, m := range s.members {
 		if m.plugin.name != spec.Name || !reflect.DeepEqual(m.spec, likeness(*spec)) {
 			continue
@@ -188,6 +200,16 @@ func (s *Set) Plugins() []*Plugin {
 		plugins[i] = s.members[i].plugin
 	}
 	return plugins
+}
+
+// named gives the plugin of that name, nil if there is none.
+func (s *Set) named(name string) *Plugin {
+	for i := range s.members {
+		if s.members[i].plugin.name == name {
+			return s.members[i].plugin
+		}
+	}
+	return nil
 }
 
 // acquire uses the set for a request; it reports false if nobody does any

@@ -29,6 +29,9 @@ type Spec struct {
 	// Config is handed to the plugin's init as it is: a JSON object. Empty: {}.
 	Config []byte
 	Grants Grants
+	// UsualGrants are those that the plugin works with, in the configuration's
+	// words. They are told when one is missing, and grant nothing.
+	UsualGrants string
 	// OnError says what becomes of an answer when the plugin fails.
 	OnError Policy
 	// MemoryLimit bounds the linear memory of one instance, in bytes, in
@@ -83,6 +86,14 @@ func (s *Spec) validate(reserved *reservedNames) error {
 		fault("isolation: %d is unknown; use pooled, reset or fresh", s.Isolation)
 	}
 	return errors.Join(faults...)
+}
+
+// explain adds to a refusal for want of a grant what the plugin works with.
+func (s *Spec) explain(err error) error {
+	if s.UsualGrants == "" || !errors.Is(err, ErrNotGranted) {
+		return err
+	}
+	return fmt.Errorf("%w; give it what it may do, all that it asks for is\n    %s", err, s.UsualGrants)
 }
 
 func (s *Spec) memoryLimit() int64 {

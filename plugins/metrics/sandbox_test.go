@@ -22,7 +22,7 @@ func loadChain(t testing.TB) *plugin.Chain {
 	}
 	t.Cleanup(func() { _ = host.Close(ctx) })
 	p, err := host.Load(ctx, plugin.Spec{
-		Name: "metrics", Wasm: plugins.Metrics(), Grants: plugin.Grants{Fields: []string{"metrics"}}, OnError: plugin.Closed,
+		Name: "metrics", Wasm: plugins.Module("metrics"), Grants: plugin.Grants{Fields: []string{"metrics"}}, OnError: plugin.Closed,
 	})
 	if err != nil {
 		t.Fatal(err)
