@@ -41,7 +41,8 @@ func (s BreakerState) String() string {
 
 // breaker leaves a plugin alone that fails too often.
 type breaker struct {
-	now func() time.Time
+	now   func() time.Time
+	never bool // it opens: whoever runs the plugin wants to know of each failure
 
 	mu       sync.Mutex // guards the fields below
 	state    BreakerState
@@ -71,6 +72,9 @@ func (b *breaker) allow() bool {
 // record takes the end of a call that was allowed, and reports whether it
 // opened or closed the breaker.
 func (b *breaker) record(failed bool) (turned bool) {
+	if b.never {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

@@ -35,6 +35,12 @@ type Options struct {
 	Sampled func(Sample)
 	// KV is where plugins remember. Nil: a MemoryKV.
 	KV KV
+	// Now is the time of day that plugins are shown, and that breakers go by.
+	// Nil: that of this machine.
+	Now func() time.Time
+	// NoBreaker calls plugins however often they fail: a tool wants to know of
+	// each failure, and has no requests to protect.
+	NoBreaker bool
 }
 
 // Call is one call of a hook, for counters.
@@ -44,6 +50,7 @@ type Call struct {
 	Failure  FailureKind // empty when the call succeeded
 	Fuel     int64       // units used; more than the plugin's budget if it ran out
 	Duration time.Duration
+	Recycled bool // its instance was thrown away
 }
 
 // slowCall is how long a call may take before it counts as a failure of its
@@ -65,6 +72,8 @@ type Host struct {
 
 	slowCall time.Duration // tests shorten it
 
+	noBreaker bool
+
 	// compiling serialises compilation and the first instantiation of a
 	// module: with a shared cache wazero 1.12 publishes a cached module
 	// before its entry code exists (its issue 2547).
@@ -79,8 +88,13 @@ func NewHost(ctx context.Context, options Options) (*Host, error) {
 		sampled:  options.Sampled,
 		kv:       options.KV,
 		reserved: newReservedNames(&options),
-		now:      time.Now,
+		now:      options.Now,
 		slowCall: slowCall,
+
+		noBreaker: options.NoBreaker,
+	}
+	if h.now == nil {
+		h.now = time.Now
 	}
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)

@@ -89,8 +89,13 @@ type MemoryKV struct {
 }
 
 // NewMemoryKV makes an empty store.
-func NewMemoryKV() *MemoryKV {
-	return &MemoryKV{now: time.Now, spaces: make(map[string]*kvSpace)}
+func NewMemoryKV() *MemoryKV { return NewMemoryKVAt(time.Now) }
+
+// NewMemoryKVAt makes an empty store whose values expire by a clock of the
+// caller's, which must never go back by much: an hour that is lived again ends
+// nothing twice.
+func NewMemoryKVAt(now func() time.Time) *MemoryKV {
+	return &MemoryKV{now: now, spaces: make(map[string]*kvSpace)}
 }
 
 // kvSpace is what one plugin remembers.

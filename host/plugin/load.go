@@ -74,7 +74,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		grants:      spec.Grants,
 		metrics:     slices.Clone(spec.Metrics),
 		isolation:   spec.Isolation,
-		breaker:     &breaker{now: h.now},
+		breaker:     &breaker{now: h.now, never: h.noBreaker},
 		stopped:     new(atomic.Bool),
 		runtime:     wazero.NewRuntimeWithConfig(ctx, runtimeConfig(h.cache)),
 	}
