@@ -40,6 +40,7 @@ type run struct {
 	// arrived is the wall clock at arrival, for what is told to people and
 	// ledgers; intervals come from the engine's clock.
 	arrived time.Time
+	targets targets
 	// cause says who ended the run early; the first one wins.
 	cause atomic.Int32
 
@@ -86,6 +87,10 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 	if err != nil {
 		return nil, err
 	}
+	targets, err := targetsOf(c)
+	if err != nil {
+		return nil, err
+	}
 	if change != nil {
 		change(request)
 	}
@@ -102,6 +107,7 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 		requestID:  string(c.Response().Header.Peek(fiber.HeaderXRequestID)),
 		arrived:    time.Now(),
 		owner:      owner,
+		targets:    targets,
 		choices:    make([]choice, len(prompts)*request.N),
 	}
 	if c.Get(fiber.HeaderXRequestID) == r.requestID {

@@ -25,6 +25,8 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 		DeliveredTokens:    uint32(u.Completion),
 		MaxTokens:          uint32(g.MaxTokens.Value),
 		Priority:           int32(g.Priority),
+		SLOTTFTms:          r.targets.ttftMS,
+		SLOTPOTms:          r.targets.tpotMS,
 		RequestID:          r.requestID,
 		AttemptID:          r.attemptID,
 		ClientRequestID:    r.clientRequestID,
