@@ -287,7 +287,7 @@ func (c *Chain) Finish(ctx context.Context, frame *Frame, s *State) Finished {
 // sees it.
 func (c *Chain) call(ctx context.Context, i int, hook Hook, frame *Frame, document []byte, s *State) *Failure {
 	seen := *frame
-	seen.Document, seen.Carry, seen.ChainID = document, s.carry(i), c.id
+	seen.Document, seen.Carry, seen.ChainID = document, s.Carry(i), c.id
 	failure := c.plugins[i].call(ctx, hook, &seen, &s.result)
 	if failure == nil && s.result.carried {
 		s.keep(i, s.result.carry)

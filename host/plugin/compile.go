@@ -136,3 +136,7 @@ func CompileInChild(ctx context.Context, args []string, stdin io.Reader) error {
 func runtimeConfig(cache wazero.CompilationCache) wazero.RuntimeConfig {
 	return wazero.NewRuntimeConfig().WithCompilationCache(cache)
 }
+
+func interpreterConfig(cache wazero.CompilationCache) wazero.RuntimeConfig {
+	return wazero.NewRuntimeConfigInterpreter().WithCompilationCache(cache)
+}

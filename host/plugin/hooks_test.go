@@ -306,11 +306,11 @@ func TestCarry(t *testing.T) {
 		}
 		p.pool.put(in)
 	}
-	if chain.Finish(ctx, frame, state); state.carry(1) != `aé"b` || state.carry(0) != "" {
+	if chain.Finish(ctx, frame, state); state.Carry(1) != `aé"b` || state.Carry(0) != "" {
 		t.Errorf("after finish the carries are %q", state.carries)
 	}
-	if state.Reset(); state.carry(1) != "" {
-		t.Errorf("a new request has the carry %q", state.carry(1))
+	if state.Reset(); state.Carry(1) != "" {
+		t.Errorf("a new request has the carry %q", state.Carry(1))
 	}
 }
 

@@ -41,6 +41,9 @@ type Options struct {
 	// NoBreaker calls plugins however often they fail: a tool wants to know of
 	// each failure, and has no requests to protect.
 	NoBreaker bool
+	// Interpreted runs modules without compiling them: much slower, to the same
+	// results. A test compares the two.
+	Interpreted bool
 }
 
 // Call is one call of a hook, for counters.
@@ -74,6 +77,8 @@ type Host struct {
 
 	noBreaker bool
 
+	runtimeConfig func(wazero.CompilationCache) wazero.RuntimeConfig
+
 	// compiling serialises compilation and the first instantiation of a
 	// module: with a shared cache wazero 1.12 publishes a cached module
 	// before its entry code exists (its issue 2547).
@@ -92,6 +97,11 @@ func NewHost(ctx context.Context, options Options) (*Host, error) {
 		slowCall: slowCall,
 
 		noBreaker: options.NoBreaker,
+
+		runtimeConfig: runtimeConfig,
+	}
+	if options.Interpreted {
+		h.runtimeConfig = interpreterConfig
 	}
 	if h.now == nil {
 		h.now = time.Now

@@ -76,7 +76,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Plugin, error) {
 		isolation:   spec.Isolation,
 		breaker:     &breaker{now: h.now, never: h.noBreaker},
 		stopped:     new(atomic.Bool),
-		runtime:     wazero.NewRuntimeWithConfig(ctx, runtimeConfig(h.cache)),
+		runtime:     wazero.NewRuntimeWithConfig(ctx, h.runtimeConfig(h.cache)),
 	}
 	p.rules = resultRules{grants: &p.grants, reserved: h.reserved}
 	if err := p.start(ctx, metered); err != nil {

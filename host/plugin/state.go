@@ -21,7 +21,9 @@ func (s *State) Reset() {
 	s.result.begin()
 }
 
-func (s *State) carry(i int) string {
+// Carry gives what the plugin at place i of the chain carries on to its later
+// hooks.
+func (s *State) Carry(i int) string {
 	if i >= len(s.carries) {
 		return ""
 	}
