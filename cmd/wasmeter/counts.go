@@ -22,8 +22,24 @@ type counts struct {
 // call is told of a plugin's call.
 func (c *counts) call(call plugin.Call) {
 	if c.metrics != nil {
-		c.metrics.PluginCall(call.Plugin, call.Hook.String(), string(call.Failure), call.Duration)
+		c.metrics.PluginCall(metrics.PluginCall{
+			Plugin: call.Plugin, Hook: call.Hook.String(), Failure: string(call.Failure),
+			Fuel: call.Fuel, Duration: call.Duration, Recycled: call.Recycled,
+		})
 	}
+}
+
+// loaded lists what plugins take at the moment.
+func loaded(current *plugin.Current) []metrics.LoadedPlugin {
+	_, plugins := current.Status()
+	list := make([]metrics.LoadedPlugin, len(plugins))
+	for i, p := range plugins {
+		list[i] = metrics.LoadedPlugin{
+			Name: p.Name, Instances: p.Instances, MemoryBytes: p.MemoryBytes, Disabled: p.Disabled,
+			Breaker: map[plugin.BreakerState]int{plugin.BreakerProbing: 1, plugin.BreakerOpen: 2}[p.Breaker],
+		}
+	}
+	return list
 }
 
 // sample is told a value of a metric that the configuration gives a plugin.

@@ -129,7 +129,10 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	}
 	defer model.close(logger)
 
-	counted.metrics = metrics.New(metrics.Options{ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats})
+	counted.metrics = metrics.New(metrics.Options{
+		ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats,
+		Plugins: func() []metrics.LoadedPlugin { return loaded(plugins.current) },
+	})
 	options := c.Engine
 	options.Logger, options.Listener = logger, counted.metrics.Listener()
 	e, err := engine.New(model.model, model.tokenizer, options)

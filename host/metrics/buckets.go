@@ -13,8 +13,14 @@ var (
 	httpDurationBuckets     = []float64{0.1, 0.5, 1}
 	httpDurationHighBuckets = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 7.5, 10, 30, 60}
 
-	// Plugin calls take microseconds; the longest are cut off after 100 ms.
+	// Plugin calls take microseconds; the default budget of fuel ends within 20 ms,
+	// and 50 ms count as a failure.
 	pluginDurationBuckets = []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1}
+
+	// A small guest uses some hundred units of fuel, the default plugin 400,000;
+	// 5 M are the default budget, 100 M what a guest with a garbage collection
+	// needs.
+	pluginFuelBuckets = []float64{1e3, 2.5e3, 5e3, 1e4, 2.5e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2.5e6, 5e6, 1e7, 2.5e7, 1e8, 1e9}
 )
 
 // requestTokensBuckets is 1, 2, 5, 10, 20, 50 … up to the longest sequence.

@@ -22,4 +22,10 @@
 //   - iteration_tokens_total is a histogram despite its name: prompt tokens
 //     computed for the first time and tokens sampled, a step. Steps that bring
 //     neither, since they compute lost rows again or have failed, are left out.
+//
+// The labels of the `wasmeter_plugin_` series are names of the configuration and
+// of the ABI, never anything of a request. Counters and histograms of a plugin
+// that a reload removed stay until the server ends, so that no rate loses what
+// its last requests did; its gauges go with it. A plugin that comes back goes on
+// counting.
 package metrics

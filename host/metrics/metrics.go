@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"strings"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -22,6 +20,9 @@ type Options struct {
 	// PrefixCaching says that the engine looks prompts up in a prefix cache.
 	// Without it no lookups are counted.
 	PrefixCaching bool
+	// Plugins lists the plugins that requests begin with, at each scrape. Nil:
+	// there are none.
+	Plugins func() []LoadedPlugin
 }
 
 // Metrics holds the series of one engine and of the server around it, in a
@@ -40,8 +41,7 @@ type Metrics struct {
 // New makes the series that need no engine; the engine's appear when it starts.
 func New(o Options) *Metrics {
 	// Text that is not UTF-8 can be no label.
-	o.ModelName = strings.ToValidUTF8(o.ModelName, "\uFFFD")
-	o.Version = strings.ToValidUTF8(o.Version, "\uFFFD")
+	o.ModelName, o.Version = label(o.ModelName), label(o.Version)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	f := promauto.With(registry)
@@ -55,6 +55,9 @@ func New(o Options) *Metrics {
 		registry: registry,
 		requests: newRequests(f),
 		plugins:  newPlugins(f),
+	}
+	if o.Plugins != nil {
+		registry.MustRegister(loaded{o.Plugins})
 	}
 	if o.LogStats {
 		m.rejectedRequests = m.rejections(f, "max_num_queued_reqs")

@@ -123,7 +123,7 @@ func TestAdmissionRejected(t *testing.T) {
 // works.
 func TestNamesThatAreNoText(t *testing.T) {
 	m, _ := tiny(t, func(o *Options) { o.ModelName, o.Version = "a\xffb\"\n", "\xfe" })
-	m.PluginCall("p\xff", "shape", "", time.Microsecond)
+	m.PluginCall(PluginCall{Plugin: "p\xff", Hook: "shape", Failure: "trap"})
 	text := scrape(t, m)
 	for _, want := range []string{`model_name="a` + "\uFFFD" + `b\"\n"`, `version="` + "\uFFFD" + `"`, `plugin="p` + "\uFFFD" + `"`} {
 		if !strings.Contains(text, want) {
@@ -161,22 +161,56 @@ func TestPluginCall(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {
-			m.PluginCall("metrics", "shape", "", 250*time.Millisecond)
-			m.PluginCall("metrics", "shape", "trap", 500*time.Millisecond)
-			m.PluginCall("metrics", "finish", "", 0)
+			m.PluginCall(PluginCall{Plugin: "metrics", Hook: "shape", Fuel: 3000, Duration: 250 * time.Millisecond})
+			m.PluginCall(PluginCall{Plugin: "metrics", Hook: "shape", Failure: "trap", Fuel: 500, Duration: 500 * time.Millisecond, Recycled: true})
+			m.PluginCall(PluginCall{Plugin: "metrics", Hook: "finish", Failure: "breaker_open"})
 		})
 	}
 	callers.Wait()
+	m.PluginReloadFailed()
 	sameSamples(t, moved(before, samples(t, m)), map[string]float64{
-		`wasmeter_plugin_calls_total{hook="shape",plugin="metrics",result="ok"}`:      4,
-		`wasmeter_plugin_calls_total{hook="shape",plugin="metrics",result="trap"}`:    4,
-		`wasmeter_plugin_calls_total{hook="finish",plugin="metrics",result="ok"}`:     4,
-		`wasmeter_plugin_call_duration_seconds_count{hook="shape",plugin="metrics"}`:  8,
-		`wasmeter_plugin_call_duration_seconds_sum{hook="shape",plugin="metrics"}`:    3,
-		`wasmeter_plugin_call_duration_seconds_count{hook="finish",plugin="metrics"}`: 4,
+		`wasmeter_plugin_calls_total{hook="shape",plugin="metrics"}`:                         8,
+		`wasmeter_plugin_calls_total{hook="finish",plugin="metrics"}`:                        4,
+		`wasmeter_plugin_failures_total{hook="shape",kind="trap",plugin="metrics"}`:          4,
+		`wasmeter_plugin_failures_total{hook="finish",kind="breaker_open",plugin="metrics"}`: 4,
+		`wasmeter_plugin_duration_seconds_count{hook="shape",plugin="metrics"}`:              8,
+		`wasmeter_plugin_duration_seconds_sum{hook="shape",plugin="metrics"}`:                3,
+		`wasmeter_plugin_fuel_count{hook="shape",plugin="metrics"}`:                          8,
+		`wasmeter_plugin_fuel_sum{hook="shape",plugin="metrics"}`:                            14000,
+		`wasmeter_plugin_recycles_total{plugin="metrics"}`:                                   4,
+		`wasmeter_plugin_reload_failures_total`:                                              1,
 	})
-	if n := testing.AllocsPerRun(100, func() { m.PluginCall("metrics", "shape", "", time.Microsecond) }); n != 0 {
-		t.Errorf("a plugin call allocates %v times, want never", n)
+	if text := scrape(t, m); !strings.Contains(text, `wasmeter_plugin_fuel_bucket{hook="shape",plugin="metrics",le="1000.0"} 4`) {
+		t.Errorf("no bucket of 1,000 units with 4 calls in:\n%s", text)
+	}
+	for _, failure := range []string{"", "trap"} {
+		c := PluginCall{Plugin: "metrics", Hook: "shape", Failure: failure, Fuel: 1000, Duration: time.Microsecond}
+		if n := testing.AllocsPerRun(100, func() { m.PluginCall(c) }); n != 0 {
+			t.Errorf("a plugin call with failure %q allocates %v times, want never", failure, n)
+		}
+	}
+}
+
+// TestLoadedPlugins: gauges say what is there at the scrape, and go with it.
+func TestLoadedPlugins(t *testing.T) {
+	list := []LoadedPlugin{
+		{Name: "billing", Instances: 2, MemoryBytes: 131072, Breaker: 2},
+		{Name: "sla", Disabled: true},
+	}
+	m, _ := tiny(t, func(o *Options) { o.Plugins = func() []LoadedPlugin { return list } })
+	text := scrape(t, m)
+	for _, want := range []string{
+		`wasmeter_plugin_instances{plugin="billing"} 2`, `wasmeter_plugin_memory_bytes{plugin="billing"} 131072`,
+		`wasmeter_plugin_breaker_state{plugin="billing"} 2`, `wasmeter_plugin_disabled{plugin="billing"} 0`,
+		`wasmeter_plugin_breaker_state{plugin="sla"} 0`, `wasmeter_plugin_disabled{plugin="sla"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in:\n%s", want, text)
+		}
+	}
+	list = list[1:]
+	if text := scrape(t, m); strings.Contains(text, "billing") || !strings.Contains(text, `wasmeter_plugin_instances{plugin="sla"} 0`) {
+		t.Errorf("after billing has gone:\n%s", text)
 	}
 }
 
@@ -184,7 +218,7 @@ func BenchmarkPluginCall(b *testing.B) {
 	m, _ := tiny(b, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		m.PluginCall("metrics", "shape", "", 3*time.Microsecond)
+		m.PluginCall(PluginCall{Plugin: "metrics", Hook: "shape", Fuel: 400_000, Duration: 3 * time.Microsecond})
 	}
 }
 

@@ -152,7 +152,7 @@ func (c *Chain) Request(ctx context.Context, frame *Frame, s *State) (Verdict, e
 		return Verdict{}, nil
 	}
 	for i, p := range c.plugins {
-		if p.mask&maskRequest == 0 {
+		if !p.due(HookRequest) {
 			continue
 		}
 		headers := len(s.result.headers)
@@ -197,7 +197,7 @@ func (c *Chain) Shape(ctx context.Context, frame *Frame, s *State) (Shaped, erro
 	shaped := Shaped{}
 	document := frame.Document
 	for i, p := range c.plugins {
-		if p.mask&maskShape == 0 {
+		if !p.due(HookShape) {
 			continue
 		}
 		members, usage, headers := len(r.members), len(r.usage), len(r.headers)
@@ -232,7 +232,7 @@ func (c *Chain) Chunk(ctx context.Context, frame *Frame, s *State, chunk []byte)
 		return chunk, nil
 	}
 	for i, p := range c.plugins {
-		if p.mask&maskChunk == 0 {
+		if !p.due(HookChunk) {
 			continue
 		}
 		s.result.document = nil
@@ -274,6 +274,10 @@ func (c *Chain) Finish(ctx context.Context, frame *Frame, s *State) Finished {
 			break
 		}
 		if p.mask&maskFinish == 0 {
+			continue
+		}
+		if p.stopped.Load() {
+			failed = append(failed, p.leaveOut())
 			continue
 		}
 		if failure := c.call(ctx, i, HookFinish, frame, nil, s); failure != nil {

@@ -17,6 +17,7 @@ const (
 	FailurePoolExhausted FailureKind = "pool_exhausted"
 	FailureInit          FailureKind = "init"
 	FailureBreakerOpen   FailureKind = "breaker_open"
+	FailureDisabled      FailureKind = "disabled"
 )
 
 // Failure is a call that gave no usable result. Chain.Shape returns it for a

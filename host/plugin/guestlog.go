@@ -56,7 +56,11 @@ func (in *instance) log(ctx context.Context, level slog.Level, text []byte) {
 		in.words = line
 	}
 	if dropped, allowed := in.plugin.spoken.allow(); allowed {
-		in.plugin.logger.Log(ctx, level, "plugin log", "text", line, "dropped", dropped)
+		logger := in.plugin.logger
+		if in.hook != 0 {
+			logger = logger.With("hook", in.hook.String(), "request_id", in.requestID, "attempt_id", in.attemptID)
+		}
+		logger.Log(ctx, level, "plugin log", "text", line, "dropped", dropped)
 	}
 }
 

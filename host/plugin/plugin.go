@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -30,6 +31,13 @@ type Plugin struct {
 	isolation   Isolation
 	mask        mask
 	breaker     *breaker
+	// stopped says that an operator has disabled the plugin. The plugins of that
+	// name of all generations share it.
+	stopped *atomic.Bool
+
+	// What has happened since it was loaded, for operators.
+	calls, failures atomic.Uint64
+	lastFailure     atomic.Pointer[LastFailure]
 
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
@@ -73,14 +81,18 @@ func (p *Plugin) Close(ctx context.Context) error {
 	return errors.Join(p.runtime.Close(ctx), p.compiled.Close(ctx))
 }
 
+// due reports whether the plugin has the hook and is not disabled.
+func (p *Plugin) due(hook Hook) bool { return p.mask&hook.bit() != 0 && !p.stopped.Load() }
+
 // call calls a hook and adds what it answers to into. On a failure into is as
 // it was. The plugin is left alone while its breaker is open.
 func (p *Plugin) call(ctx context.Context, hook Hook, frame *Frame, into *result) *Failure {
+	p.calls.Add(1)
 	call := Call{Plugin: p.name, Hook: hook}
 	var failure *Failure
 	if p.breaker.allow() {
 		began := time.Now()
-		call.Fuel, failure = p.checkedOutCall(ctx, hook, frame, into)
+		failure = p.checkedOutCall(ctx, frame, into, &call)
 		call.Duration = time.Since(began)
 		if p.breaker.record(failure != nil || call.Duration > p.host.slowCall) {
 			p.logger.WarnContext(ctx, "plugin breaker turned", "state", p.breaker.current().String())
@@ -101,33 +113,44 @@ func (p *Plugin) call(ctx context.Context, hook Hook, frame *Frame, into *result
 	return failure
 }
 
-// report logs a failure.
+// leaveOut is the finish of a request that a disabled plugin does not see.
+// What it would have said is missing from the account, so it is counted.
+func (p *Plugin) leaveOut() *Failure {
+	p.host.observe(Call{Plugin: p.name, Hook: HookFinish, Failure: FailureDisabled})
+	return p.failure(HookFinish, FailureDisabled, errDisabled)
+}
+
+// report logs a failure and keeps it as the last one.
 func (p *Plugin) report(ctx context.Context, frame *Frame, failure *Failure) {
+	p.failures.Add(1)
+	if failure.Kind != FailureBreakerOpen { // the reason is the failure before
+		p.lastFailure.Store(&LastFailure{Time: p.host.now(), RequestID: frame.RequestID, Failure: failure})
+	}
 	if dropped, allowed := p.failed.allow(); allowed {
-		p.logger.WarnContext(ctx, "plugin call failed", "hook", failure.Hook.String(), "kind", string(failure.Kind),
-			"on_error", p.policy.String(), "request_id", frame.RequestID, "error", failure.Err, "dropped", dropped)
+		p.logger.WarnContext(ctx, "plugin call failed", "hook", failure.Hook.String(), "kind", string(failure.Kind), "on_error", p.policy.String(),
+			"request_id", frame.RequestID, "attempt_id", frame.AttemptID, "error", failure.Err, "dropped", dropped)
 	}
 }
 
-// checkedOutCall calls a hook in an instance of the pool. Beside the failure it
-// gives the fuel that the call used.
-func (p *Plugin) checkedOutCall(ctx context.Context, hook Hook, frame *Frame, into *result) (int64, *Failure) {
+// checkedOutCall calls a hook in an instance of the pool, and notes in call
+// what that took.
+func (p *Plugin) checkedOutCall(ctx context.Context, frame *Frame, into *result, call *Call) *Failure {
 	in, err := p.pool.take(ctx)
 	if err != nil {
 		kind := FailureInit
 		if errors.Is(err, errPoolExhausted) || errors.Is(err, errPoolClosed) {
 			kind = FailurePoolExhausted
 		}
-		return 0, p.failure(hook, kind, err)
+		return p.failure(call.Hook, kind, err)
 	}
-	failure := in.run(ctx, hook, frame, into)
-	fuel := in.spent()
-	if in.spoiled || !in.renew(ctx) {
+	failure := in.run(ctx, call.Hook, frame, into)
+	call.Fuel = in.spent()
+	if call.Recycled = in.spoiled || !in.renew(ctx); call.Recycled {
 		p.pool.discard(ctx, in)
 	} else {
 		p.pool.put(in)
 	}
-	return fuel, failure
+	return failure
 }
 
 func (p *Plugin) failure(hook Hook, kind FailureKind, err error) *Failure {

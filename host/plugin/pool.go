@@ -122,7 +122,7 @@ func (p *pool) pop() *instance {
 // put returns an instance that is fit for the next call. It lets go of the
 // caller's context, which may hold a whole request.
 func (p *pool) put(in *instance) {
-	in.call = callContext{}
+	in.call, in.requestID, in.attemptID = callContext{}, "", ""
 	p.weigh(in, int64(in.memory.Size()))
 	p.mu.Lock()
 	p.idle = append(p.idle, in)

@@ -145,7 +145,7 @@ func TestConcurrentCalls(t *testing.T) {
 					for range callsEach {
 						into.begin()
 						// Past the breaker, which would leave such a guest alone.
-						_, failure := p.checkedOutCall(context.Background(), HookShape, frame, &into)
+						failure := p.checkedOutCall(context.Background(), frame, &into, &Call{Hook: HookShape})
 						switch {
 						case failure == nil && string(into.members) == want:
 						case failure != nil && failure.Kind == FailureTrap:

@@ -3,54 +3,53 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"iter"
+	"time"
 )
 
+// Trial is a call of a hook with a request that was never made.
+type Trial struct {
+	Hook     Hook
+	Given    string // which request
+	Fuel     int64
+	Duration time.Duration
+	Err      error
+}
+
 // selfTest calls every hook of a plugin with three requests that were never
-// made, before a real one is handed to it. They differ in what plugins are
-// likely to trip over.
-func (p *Plugin) selfTest(ctx context.Context) error {
-	for _, test := range syntheticFrames() {
-		var carry string
-		for _, hook := range [...]Hook{HookRequest, HookChunk, HookShape, HookFinish} {
-			if p.mask&hook.bit() == 0 {
-				continue
-			}
-			frame := test.frame
-			frame.Carry, frame.Document = carry, []byte(test.answer)
-			switch hook {
-			case HookRequest:
-				frame.Document = []byte(test.request)
-			case HookChunk:
-				frame.Document = []byte(test.chunk)
-			}
-			var into result
-			if err := p.try(ctx, hook, &frame, &into); err != nil {
-				return fmt.Errorf("self-test: hook %s, given %s: %w", hook, test.name, err)
-			}
-			if into.carried {
-				carry = into.carry
+// made, as it is done before a real one is handed to it. They differ in what
+// plugins are likely to trip over. Breaker and observer do not see the calls.
+func (p *Plugin) selfTest(ctx context.Context) iter.Seq[Trial] {
+	return func(yield func(Trial) bool) {
+		for _, test := range syntheticFrames() {
+			var carry string
+			for _, hook := range [...]Hook{HookRequest, HookChunk, HookShape, HookFinish} {
+				if p.mask&hook.bit() == 0 {
+					continue
+				}
+				frame := test.frame
+				frame.Carry, frame.Document = carry, []byte(test.answer)
+				switch hook {
+				case HookRequest:
+					frame.Document = []byte(test.request)
+				case HookChunk:
+					frame.Document = []byte(test.chunk)
+				}
+				var into result
+				began, call := time.Now(), Call{Hook: hook}
+				failure := p.checkedOutCall(ctx, &frame, &into, &call)
+				trial := Trial{Hook: hook, Given: test.name, Fuel: call.Fuel, Duration: time.Since(began)}
+				if failure != nil {
+					trial.Err = fmt.Errorf("%s: %w", failure.Kind, failure.Err)
+				} else if into.carried {
+					carry = into.carry
+				}
+				if !yield(trial) {
+					return
+				}
 			}
 		}
 	}
-	return nil
-}
-
-// try calls a hook unseen by breaker and observer.
-func (p *Plugin) try(ctx context.Context, hook Hook, frame *Frame, into *result) error {
-	in, err := p.pool.take(ctx)
-	if err != nil {
-		return err
-	}
-	failure := in.run(ctx, hook, frame, into)
-	if in.spoiled || !in.renew(ctx) {
-		p.pool.discard(ctx, in)
-	} else {
-		p.pool.put(in)
-	}
-	if failure != nil {
-		return fmt.Errorf("%s: %w", failure.Kind, failure.Err)
-	}
-	return nil
 }
 
 // synthetic is a request that was never made.

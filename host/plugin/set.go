@@ -71,7 +71,7 @@ func newSet(ctx context.Context, h *Host, specs []Spec, running *Set) (_ *Set, e
 		if fresh {
 			p, err := h.Load(ctx, specs[i])
 			if err != nil {
-				return nil, err
+				return nil, specs[i].explain(err)
 			}
 			if before := running.named(p.name); before != nil {
 				p.stopped = before.stopped
@@ -85,7 +85,7 @@ func newSet(ctx context.Context, h *Host, specs []Spec, running *Set) (_ *Set, e
 		}
 		for trial := range m.plugin.selfTest(ctx) {
 			if trial.Err != nil {
-				return nil, fmt.Errorf("plugin %q: self-test: hook %s, given %s: %w", m.plugin.name, trial.Hook, trial.Given, trial.Err)
+				return nil, fmt.Errorf("plugin %q: self-test: hook %s, given %s: %w", m.plugin.name, trial.Hook, trial.Given, specs[i].explain(trial.Err))
 			}
 		}
 	}
