@@ -1,7 +1,6 @@
 package wasmeter
 
 import (
-	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
@@ -157,28 +156,40 @@ const hexDigits = "0123456789abcdef"
 
 // appendString appends s as a JSON string. Keys and values are nearly always
 // plain, and a guest's loop over bytes is slow, so plain text is checked and
-// copied eight bytes at a time.
+// copied eight bytes at a time; the last word overlaps the one before it.
 func appendString(dst []byte, s string) []byte {
-	const quotes = 2
-	dst = append(slices.Grow(dst, len(s)+quotes), '"')
-	text := unsafe.Slice(unsafe.StringData(s), len(s)) // read only
-	room := dst[len(dst):cap(dst)]
-	i := 0
-	for ; i+8 <= len(text); i += 8 {
-		word := binary.LittleEndian.Uint64(text[i:])
-		if !isPlain(word) {
-			return appendEscaped(dst[:len(dst)+i], s[i:])
-		}
-		binary.LittleEndian.PutUint64(room[i:], word)
+	const quotes, word = 2, 8
+	n := len(dst)
+	if cap(dst)-n < len(s)+quotes+word { // a word, since room is for what follows too
+		dst = slices.Grow(dst, len(s)+64)
 	}
-	for ; i < len(text); i++ {
-		c := text[i]
-		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			return appendEscaped(dst[:len(dst)+i], s[i:])
+	room := unsafe.Pointer(unsafe.SliceData(dst[n:cap(dst)]))
+	text := unsafe.Pointer(unsafe.StringData(s))
+	*(*byte)(room) = '"'
+	room = unsafe.Add(room, 1)
+	if len(s) >= word {
+		last := len(s) - word
+		for i := 0; ; i = min(i+word, last) {
+			eight := *(*uint64)(unsafe.Add(text, i))
+			if !isPlain(eight) {
+				return appendEscaped(dst[:n+1+i], s[i:])
+			}
+			*(*uint64)(unsafe.Add(room, i)) = eight
+			if i == last {
+				break
+			}
 		}
-		room[i] = c
+	} else {
+		for i := range len(s) {
+			c := s[i]
+			if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+				return appendEscaped(dst[:n+1+i], s[i:])
+			}
+			*(*byte)(unsafe.Add(room, i)) = c
+		}
 	}
-	return append(dst[:len(dst)+i], '"')
+	*(*byte)(unsafe.Add(room, len(s))) = '"'
+	return dst[:n+len(s)+quotes]
 }
 
 // isPlain reports whether eight bytes are printable ASCII without quote and
