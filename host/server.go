@@ -126,6 +126,11 @@ func New(o Options, p Parts) (*Server, error) {
 	})
 	s.app.Server().CloseOnShutdown = true
 	s.app.Server().ContinueHandler = s.acceptBody
+	s.app.Server().ConnState = func(c net.Conn, state fasthttp.ConnState) {
+		if state == fasthttp.StateClosed {
+			w.forget(c)
+		}
+	}
 	s.routes()
 	return s, nil
 }

@@ -11,9 +11,9 @@ import (
 
 // watcher tells when clients leave. Fiber and fasthttp do not: they read the
 // connection again only after the response. One epoll set holds every connection
-// with a request in flight and fires when the peer closes its sending side, also
-// where unread bytes are pending. A client that half-closes before it has read
-// the response counts as gone, as with net/http.
+// that had a request in flight, until it is closed, and fires when the peer closes
+// its sending side, also where unread bytes are pending. A client that half-closes
+// before it has read the response counts as gone, as with net/http.
 //
 // The event carries a token of ours and not the file descriptor, which the
 // kernel uses again; a token that is not known any more is ignored.
@@ -23,18 +23,19 @@ type watcher struct {
 	quit int
 	done chan struct{}
 
-	// mu guards watches and last.
+	// mu guards what follows, and what is in each watch.
 	mu      sync.Mutex
-	watches map[uint64]*watch
-	last    uint64
+	last    uint64 // token
+	byConn  map[net.Conn]*watch
+	byToken map[uint64]*watch
 }
 
 // watch is one connection being watched.
 type watch struct {
 	watcher *watcher
 	token   uint64
-	conn    syscall.RawConn
-	gone    func()
+	gone    func() // of the request in flight; nil between requests
+	left    bool   // the event has come
 }
 
 func newWatcher() (*watcher, error) {
@@ -47,7 +48,7 @@ func newWatcher() (*watcher, error) {
 		unix.Close(epoll)
 		return nil, fmt.Errorf("make an eventfd: %w", err)
 	}
-	w := &watcher{epoll: epoll, quit: quit, done: make(chan struct{}), watches: make(map[uint64]*watch)}
+	w := &watcher{epoll: epoll, quit: quit, done: make(chan struct{}), byConn: make(map[net.Conn]*watch), byToken: make(map[uint64]*watch)}
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, quit, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
 		unix.Close(epoll)
 		unix.Close(quit)
@@ -57,19 +58,34 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// add calls gone, once and from the watcher's goroutine, when the client leaves
-// before stop. gone must not block. A connection that has no file descriptor is
-// not watched; stop is right for it all the same.
+// add calls gone, at most once and not from add's goroutine unless the client has
+// left already, when the client leaves before stop. gone must not block. A
+// connection that has no file descriptor is not watched; stop is right for it all
+// the same.
 func (w *watcher) add(c net.Conn, gone func()) *watch {
-	conn, ok := rawConn(c)
-	if !ok {
+	w.mu.Lock()
+	t := w.byConn[c]
+	known := t != nil
+	if !known {
+		w.last++
+		t = &watch{watcher: w, token: w.last}
+		w.byConn[c], w.byToken[t.token] = t, t
+	}
+	t.gone = gone
+	left := t.left
+	w.mu.Unlock()
+	if known && left {
+		gone()
 		return nil
 	}
-	w.mu.Lock()
-	w.last++
-	t := &watch{watcher: w, token: w.last, conn: conn, gone: gone}
-	w.watches[t.token] = t
-	w.mu.Unlock()
+	if known {
+		return t
+	}
+	conn, ok := rawConn(c)
+	if !ok {
+		w.forget(c)
+		return nil
+	}
 	var failed error
 	err := conn.Control(func(fd uintptr) {
 		event := unix.EpollEvent{
@@ -81,29 +97,32 @@ func (w *watcher) add(c net.Conn, gone func()) *watch {
 	})
 	if err != nil || failed != nil {
 		// The connection is closed already: that is the client leaving.
-		t.forget()
+		w.forget(c)
 		gone()
 		return nil
 	}
 	return t
 }
 
-// stop ends the watch; gone is not called afterwards, but may be running.
+// stop ends the watch of a request; gone is not called afterwards, but may be
+// running.
 func (t *watch) stop() {
 	if t == nil {
 		return
 	}
-	t.forget()
-	// An error says that the connection is closed, which took it out of the set.
-	_ = t.conn.Control(func(fd uintptr) {
-		_ = unix.EpollCtl(t.watcher.epoll, unix.EPOLL_CTL_DEL, int(fd), nil)
-	})
+	t.watcher.mu.Lock()
+	t.gone = nil
+	t.watcher.mu.Unlock()
 }
 
-func (t *watch) forget() {
-	t.watcher.mu.Lock()
-	delete(t.watcher.watches, t.token)
-	t.watcher.mu.Unlock()
+// forget takes a connection out that is closed; the kernel has done so already.
+func (w *watcher) forget(c net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.byConn[c]; t != nil {
+		delete(w.byConn, c)
+		delete(w.byToken, t.token)
+	}
 }
 
 func (w *watcher) loop() {
@@ -123,11 +142,13 @@ func (w *watcher) loop() {
 				return // the eventfd: tokens begin at 1
 			}
 			w.mu.Lock()
-			t := w.watches[token]
-			delete(w.watches, token)
+			var gone func()
+			if t := w.byToken[token]; t != nil {
+				gone, t.gone, t.left = t.gone, nil, true
+			}
 			w.mu.Unlock()
-			if t != nil {
-				t.gone()
+			if gone != nil {
+				gone()
 			}
 		}
 	}

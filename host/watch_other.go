@@ -16,4 +16,6 @@ func (w *watcher) add(net.Conn, func()) *watch { return nil }
 
 func (t *watch) stop() {}
 
+func (w *watcher) forget(net.Conn) {}
+
 func (w *watcher) close() {}

@@ -1,5 +1,7 @@
 package chat
 
+import "slices"
+
 // Conversation is what a template is rendered for.
 type Conversation struct {
 	Messages []Message
@@ -33,6 +35,9 @@ type ToolCall struct {
 // withSystem is the messages for a template that knows no developer: such a message becomes a system message. The leading ones
 // become one, as most templates take a system message in the first place only.
 func withSystem(messages []Message) []Message {
+	if !slices.ContainsFunc(messages, func(m Message) bool { return m.Role == "developer" }) {
+		return messages
+	}
 	var out []Message
 	mapped, leading := false, true
 	for _, m := range messages {

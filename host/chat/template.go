@@ -3,6 +3,7 @@ package chat
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -33,10 +34,12 @@ type Options struct {
 // Template is a model's chat template. Render may be called by many goroutines.
 type Template struct {
 	compiled       *jinja.Template
-	bos, eos       string
+	text           string // its source
+	constants      map[string]jinja.Value
 	spellings      *spellings
 	markers        []string // candidates that don't occur in the template
 	knowsDeveloper bool     // the template has words for the developer role
+	usesRange      bool
 	now            func() time.Time
 }
 
@@ -61,15 +64,22 @@ func New(o Options) (t *Template, err error) {
 	}
 	t = &Template{
 		compiled:       compiled,
-		bos:            o.BOS,
-		eos:            o.EOS,
+		text:           o.Template,
 		spellings:      newSpellings(o.Specials),
 		knowsDeveloper: strings.Contains(o.Template, "'developer'") || strings.Contains(o.Template, `"developer"`),
+		usesRange:      strings.Contains(o.Template, "range"),
 		now:            o.Now,
 	}
 	if t.now == nil {
 		t.now = time.Now
 	}
+	t.constants = t.mentioned(map[string]jinja.Value{
+		"documents":       jinja.None(),
+		"bos_token":       jinja.NewString(o.BOS),
+		"eos_token":       jinja.NewString(o.EOS),
+		"raise_exception": jinja.NewCallable("raise_exception", raiseException),
+		"strftime_now":    jinja.NewCallable("strftime_now", strftimeNow(t.now)),
+	})
 	own := o.Template + o.BOS + o.EOS + strings.Join(o.Specials, "")
 	for r := rune(0xFDD0); r <= 0xFDEF; r++ { // Unicode 15.0, section 23.7: noncharacters
 		if !strings.ContainsRune(own, r) {
@@ -77,6 +87,12 @@ func New(o Options) (t *Template, err error) {
 		}
 	}
 	return t, nil
+}
+
+// mentioned leaves out the variables whose names are nowhere in the template, so that a rendering does not carry them.
+func (t *Template) mentioned(variables map[string]jinja.Value) map[string]jinja.Value {
+	maps.DeleteFunc(variables, func(name string, _ jinja.Value) bool { return !strings.Contains(t.text, name) })
+	return variables
 }
 
 // Render is the conversation as a prompt. The error is a *RaisedError if the template refuses the conversation.
@@ -108,9 +124,9 @@ func (t *Template) marker(c *Conversation) (string, error) {
 	return "", &RaisedError{"it holds all of the noncharacters U+FDD0 to U+FDEF; leave one out"}
 }
 
-// data is the template's variables. Values are made for each rendering, since templates may change them.
+// data is the template's variables. Those that a template may change are made for each rendering.
 func (t *Template) data(c *Conversation, v values) (map[string]jinja.Value, error) {
-	data := make(map[string]jinja.Value)
+	data := make(map[string]jinja.Value, len(t.constants)+4)
 	if len(c.Variables) > 0 {
 		variables, err := v.json(c.Variables)
 		if err != nil || !variables.IsDict() {
@@ -129,15 +145,13 @@ func (t *Template) data(c *Conversation, v values) (map[string]jinja.Value, erro
 	if !t.knowsDeveloper {
 		messages = withSystem(messages)
 	}
+	maps.Copy(data, t.constants)
 	data["messages"] = v.messages(messages)
 	data["tools"] = tools
-	data["documents"] = jinja.None()
 	data["add_generation_prompt"] = jinja.NewBool(c.AddGenerationPrompt)
-	data["bos_token"] = jinja.NewString(t.bos)
-	data["eos_token"] = jinja.NewString(t.eos)
-	data["raise_exception"] = jinja.NewCallable("raise_exception", raiseException)
-	data["strftime_now"] = jinja.NewCallable("strftime_now", strftimeNow(t.now))
-	data["range"] = jinja.NewCallable("range", boundedRange())
+	if t.usesRange {
+		data["range"] = jinja.NewCallable("range", boundedRange())
+	}
 	return data, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,17 +64,34 @@ func members(body []byte, member func(name string, v jsontext.Value)) error {
 	if tooDeep(body) {
 		return InvalidRequest("", fmt.Sprintf("the request body nests deeper than %d objects and lists", maxDepth))
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
+	dec := decoderOf(body)
+	defer dec.close()
 	if kind := dec.PeekKind(); kind != '{' && kind != 0 {
 		return InvalidRequest("", "the request body must be a JSON object, got "+kindName(kind))
 	}
-	if err := eachMember(dec, member); err != nil {
+	if err := eachMember(dec.Decoder, member); err != nil {
 		return notJSON(err)
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
 		return InvalidRequest("", fmt.Sprintf("the request body goes on after its JSON object, at byte %d", dec.InputOffset()))
 	}
 	return nil
+}
+
+// source is a decoder and what it reads, kept for the next body: a decoder has a kilobyte of state.
+type source struct {
+	*jsontext.Decoder
+	text bytes.Buffer
+}
+
+var decoders = sync.Pool{New: func() any { return &source{Decoder: new(jsontext.Decoder)} }}
+
+// decoderOf reads text from its beginning. Close it.
+func decoderOf(text []byte, options ...jsontext.Options) *source {
+	s := decoders.Get().(*source)
+	s.text = *bytes.NewBuffer(text)
+	s.Reset(&s.text, options...)
+	return s
 }
 
 // eachMember reads one object.
@@ -99,10 +117,15 @@ func eachMember(dec *jsontext.Decoder, member func(name string, v jsontext.Value
 	return err
 }
 
-// part reads a value inside a body that members has read, so its names have been compared.
-func part(v jsontext.Value) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true))
+// close lets go of the text and keeps the rest for the next one.
+func (s *source) close() {
+	s.text = bytes.Buffer{}
+	s.Reset(&s.text)
+	decoders.Put(s)
 }
+
+// part reads a value inside a body that members has read, so its names have been compared. Close it.
+func part(v jsontext.Value) *source { return decoderOf(v, jsontext.AllowDuplicateNames(true)) }
 
 // notJSON words a syntax error. The error's pointer is the field, as far as there is one.
 func notJSON(err error) error {
@@ -155,7 +178,9 @@ func (d *decoder) object(param string, v jsontext.Value, member func(name string
 		d.fault(param, "must be an object, got %s", found(v))
 		return
 	}
-	if err := eachMember(part(v), member); err != nil {
+	dec := part(v)
+	defer dec.close()
+	if err := eachMember(dec.Decoder, member); err != nil {
 		d.fault(param, "%v", err)
 	}
 }
@@ -167,6 +192,7 @@ func (d *decoder) list(param string, v jsontext.Value, item func(param string, v
 		return
 	}
 	dec := part(v)
+	defer dec.close()
 	if _, err := dec.ReadToken(); err != nil {
 		d.fault(param, "%v", err)
 		return
