@@ -112,19 +112,24 @@ func (s *Stream) Receive(d *Delivery, timeout <-chan time.Time) error {
 func (s *Stream) Abort() { s.engine.abort(s) }
 
 // put adds an output; tokens and text are copied. It is called by the loop, and
-// returns the number of outputs that wait for the reader.
+// returns the number of outputs that wait for the reader. For a reader who wants
+// all at once, the outputs of a choice that follow each other become one.
 //
 // Slices of outputs already pending keep pointing to the storage they were cut
 // from when an append moves it: that storage is not written again before reset.
 func (s *Stream) put(o Output, last bool) (backlog int) {
 	s.mu.Lock()
 	p := &s.pending
-	n := len(p.tokens)
+	tokens, text := len(p.tokens), len(p.text)
+	if n := len(p.Outputs) - 1; s.req.Whole && n >= 0 && p.Outputs[n].Choice == o.Choice {
+		tokens, text = tokens-len(p.Outputs[n].Tokens), text-len(p.Outputs[n].Text)
+		o.Prompt = p.Outputs[n].Prompt
+		p.Outputs = p.Outputs[:n]
+	}
 	p.tokens = append(p.tokens, o.Tokens...)
-	o.Tokens = p.tokens[n:len(p.tokens):len(p.tokens)]
-	n = len(p.text)
+	o.Tokens = p.tokens[tokens:len(p.tokens):len(p.tokens)]
 	p.text = append(p.text, o.Text...)
-	o.Text = p.text[n:len(p.text):len(p.text)]
+	o.Text = p.text[text:len(p.text):len(p.text)]
 	p.Outputs = append(p.Outputs, o)
 	s.ended = s.ended || last
 	backlog = len(p.Outputs)
