@@ -121,16 +121,17 @@ func (s *Stream) put(o Output, last bool) (backlog int) {
 	s.mu.Lock()
 	p := &s.pending
 	tokens, text := len(p.tokens), len(p.text)
+	p.tokens, p.text = append(p.tokens, o.Tokens...), append(p.text, o.Text...)
 	if n := len(p.Outputs) - 1; s.req.Whole && n >= 0 && p.Outputs[n].Choice == o.Choice {
-		tokens, text = tokens-len(p.Outputs[n].Tokens), text-len(p.Outputs[n].Text)
-		o.Prompt = p.Outputs[n].Prompt
-		p.Outputs = p.Outputs[:n]
+		// It is the latest, so that its storage ends where o's begins.
+		before := &p.Outputs[n]
+		tokens, text = tokens-len(before.Tokens), text-len(before.Text)
+		before.Finish, before.End = o.Finish, o.End
+	} else {
+		p.Outputs = append(p.Outputs, o)
 	}
-	p.tokens = append(p.tokens, o.Tokens...)
-	o.Tokens = p.tokens[tokens:len(p.tokens):len(p.tokens)]
-	p.text = append(p.text, o.Text...)
-	o.Text = p.text[text:len(p.text):len(p.text)]
-	p.Outputs = append(p.Outputs, o)
+	latest := &p.Outputs[len(p.Outputs)-1]
+	latest.Tokens, latest.Text = p.tokens[tokens:len(p.tokens):len(p.tokens)], p.text[text:len(p.text):len(p.text)]
 	s.ended = s.ended || last
 	backlog = len(p.Outputs)
 	s.mu.Unlock()
