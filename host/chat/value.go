@@ -171,5 +171,8 @@ func (c *Conversation) contains(s string) bool {
 
 // containsJSON is cautious: an escape may spell anything, so one of the escapes that could spell s counts as s.
 func containsJSON(doc []byte, s string) bool {
+	if len(doc) == 0 {
+		return false
+	}
 	return bytes.Contains(doc, []byte(s)) || bytes.Contains(bytes.ToLower(doc), fmt.Appendf(nil, `\u%04x`, []rune(s)[0]))
 }
