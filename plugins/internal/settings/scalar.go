@@ -66,3 +66,14 @@ func Word[T ~uint8](to *T, words ...string) Value {
 		return false
 	}}
 }
+
+// IsField reports whether a name can be granted as an answer's member.
+func IsField(name string) bool {
+	const most = 64
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '*' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= most
+}
