@@ -47,10 +47,15 @@ type Config struct {
 
 // Access says who may ask, and where operators do.
 type Access struct {
-	// Admin is the address of the operators' listener, host:port: it reloads
-	// plugins and shows metrics, and asks for no key. Only this machine may reach
-	// it, unless server.insecure. Empty: there is none.
+	// Admin is the address of the operators' listener, host:port: it lists,
+	// reloads, stops and tries plugins, and shows metrics. Other machines may
+	// reach it if AdminTokenFile is set, or server.insecure. Empty: there is none.
 	Admin string
+	// AdminTokenFile holds the token that operators show, a line of 16 to 1024
+	// characters. Empty: a token is made at each start and written to a file of
+	// this user's, which the log names. /metrics there asks for it only where
+	// metrics.guarded.
+	AdminTokenFile string
 	// APIKeysFile is the YAML file of keys, their names and tenants; see package
 	// host/keys. Without a file and without keys, everyone may ask.
 	APIKeysFile string
@@ -191,6 +196,12 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// AdminHost is the host of server.admin, "" for none.
+func (c *Config) AdminHost() string {
+	name, _, _ := net.SplitHostPort(c.Access.Admin) // Validate has seen that it is host:port
+	return name
+}
+
 func (c *Config) validateAdmin() error {
 	if c.Access.Admin == "" {
 		return nil
@@ -202,8 +213,12 @@ func (c *Config) validateAdmin() error {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("server.admin: port %s is not in 0 … 65535", port)
 	}
-	if (host.ServerOptions{Host: name, Insecure: c.Host.Server.Insecure}).Open(0) != nil {
-		return fmt.Errorf("server.admin: %s can be reached from other machines and asks for no key; use 127.0.0.1, or set server.insecure: true", name)
+	tokens := 0
+	if c.Access.AdminTokenFile != "" {
+		tokens = 1
+	}
+	if (host.ServerOptions{Host: name, Insecure: c.Host.Server.Insecure}).Open(tokens) != nil {
+		return fmt.Errorf("server.admin: %s can be reached from other machines; set server.admin_token_file to a token of your own, use 127.0.0.1, or set server.insecure: true", name)
 	}
 	return nil
 }
@@ -224,13 +239,13 @@ func flatten(section string, err error) []error {
 	return faults
 }
 
-// Changed lists the keys, but for plugins, whose values differ from another
-// configuration's.
+// Changed lists the keys whose values differ from another configuration's and
+// can't change while the server runs.
 func (c *Config) Changed(other *Config) []string {
 	var names []string
 	theirs := other.keys()
 	for i, k := range c.keys() {
-		if k.value.String() != theirs[i].value.String() {
+		if !k.live && k.value.String() != theirs[i].value.String() {
 			names = append(names, k.name)
 		}
 	}

@@ -20,6 +20,8 @@ type key struct {
 	negated bool
 	// secret values are not printed.
 	secret bool
+	// live values are taken over by a reload.
+	live bool
 	// only lists the values that work; nil is all. The others are valid words
 	// whose feature does not exist yet.
 	only []string
@@ -49,9 +51,10 @@ func (c *Config) keys() []key {
 	return []key{
 		{name: "server.host", value: textValue{&s.Host}, flag: "host", usage: "address to listen on"},
 		{name: "server.port", value: intValue{&s.Port}, flag: "port", usage: "port to listen on; 0 takes a free one"},
-		{name: "server.admin", value: textValue{&c.Access.Admin}, flag: "admin", usage: "address for operators: reload plugins, metrics"},
-		{name: "server.api_keys_file", value: textValue{&c.Access.APIKeysFile}, flag: "api-keys-file", usage: "YAML file of keys and tenants; wasmeter keys add makes it"},
-		{name: "server.api_keys", value: listValue{&c.Access.APIKeys}, flag: "api-key", usage: "keys that clients must show", secret: true},
+		{name: "server.admin", value: textValue{&c.Access.Admin}, flag: "admin", usage: "address for operators: plugins, metrics"},
+		{name: "server.admin_token_file", value: textValue{&c.Access.AdminTokenFile}, flag: "admin-token-file", usage: "file of the operators' token; without one, a token is made", live: true},
+		{name: "server.api_keys_file", value: textValue{&c.Access.APIKeysFile}, flag: "api-keys-file", usage: "YAML file of keys and tenants; wasmeter keys add makes it", live: true},
+		{name: "server.api_keys", value: listValue{&c.Access.APIKeys}, flag: "api-key", usage: "keys that clients must show", secret: true, live: true},
 		{name: "server.insecure", value: boolValue{&s.Insecure}, flag: "insecure", usage: "listen beyond loopback without API keys", bare: "true"},
 		{name: "server.body_limit", value: sizeValue{&s.BodyLimit}, flag: "body-limit", usage: "largest request body"},
 		{name: "server.max_connections", value: intValue{&s.MaxConnections}, flag: "max-connections", usage: "open connections at once"},
@@ -89,6 +92,6 @@ func (c *Config) keys() []key {
 		{name: "sim.per_sequence", value: durationValue{&c.Sim.PerSequence}, flag: "sim-per-sequence", usage: "step time of a decoding sequence"},
 		{name: "sim.jitter", value: durationValue{&c.Sim.Jitter}, flag: "sim-jitter", usage: "longest time added to a step at random"},
 
-		{name: "log.level", value: choice(&c.Log.Level, "debug", "info", "warn", "error"), flag: "log-level", usage: "least level of the log"},
+		{name: "log.level", value: choice(&c.Log.Level, "debug", "info", "warn", "error"), flag: "log-level", usage: "least level of the log", live: true},
 	}
 }

@@ -15,14 +15,15 @@ const owner = "owner"
 
 // authenticate refuses requests without a key of the ring, if there is a ring.
 func (s *Server) authenticate(c *fiber.Ctx) error {
-	if s.parts.Keys.Len() == 0 {
+	ring := s.ring.Load()
+	if ring.Len() == 0 {
 		return c.Next()
 	}
 	scheme, key, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
 	if !strings.EqualFold(scheme, "bearer") || key == "" {
 		return s.unauthorized(c, "no API key; send the header Authorization: Bearer KEY")
 	}
-	o, ok := s.parts.Keys.Find(utils.CopyString(strings.TrimSpace(key)))
+	o, ok := ring.Find(utils.CopyString(strings.TrimSpace(key)))
 	if !ok {
 		return s.unauthorized(c, "the API key is not known here")
 	}

@@ -39,7 +39,7 @@ type Parts struct {
 	KV plugin.KV
 	// Ledger keeps a record of each request; nil for none.
 	Ledger ledger.Recorder
-	// Keys says who may ask; nil or empty for everyone.
+	// Keys says who may ask; nil or empty for everyone. SetKeys replaces it.
 	Keys *keys.Ring
 	// Models are the names under which the model is served, the first one is
 	// used in responses to requests that name it.
@@ -76,6 +76,8 @@ type Server struct {
 	fingerprint string
 	forceUsage  openai.ForceUsage
 	draining    atomic.Bool
+	// ring is who may ask.
+	ring atomic.Pointer[keys.Ring]
 
 	// mu guards runs.
 	mu   sync.Mutex
@@ -109,6 +111,7 @@ func New(o Options, p Parts) (*Server, error) {
 		runs:        make(map[*run]struct{}),
 		ended:       make(chan struct{}, 1),
 	}
+	s.ring.Store(p.Keys)
 	s.app = fiber.New(fiber.Config{
 		AppName:                      "wasmeter",
 		BodyLimit:                    int(o.Server.BodyLimit),
@@ -134,6 +137,10 @@ func New(o Options, p Parts) (*Server, error) {
 	s.routes()
 	return s, nil
 }
+
+// SetKeys replaces the keys for requests that come from now on; those under way
+// go on. A ring that is nil or empty serves everyone.
+func (s *Server) SetKeys(r *keys.Ring) { s.ring.Store(r) }
 
 // routes lists every path. Go on to the handler's file by the path's noun.
 func (s *Server) routes() {

@@ -12,17 +12,22 @@ import (
 	"github.com/wasmeter/wasmeter/engine"
 )
 
-// newLogger writes to w from a level on; the configuration has checked its name.
-func newLogger(w io.Writer, level string) *slog.Logger {
+// newLogger writes to w from a level on, which may change.
+func newLogger(w io.Writer, level *slog.LevelVar) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// levelOf is a level by its name; the configuration has checked the name.
+func levelOf(name string) slog.Level {
 	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelInfo
+	if err := l.UnmarshalText([]byte(name)); err != nil {
+		return slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+	return l
 }
 
 // writeBanner says what is served, and how to ask.
-func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *engine.Engine, plugins *generations) error {
+func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *engine.Engine, plugins *generations, o *operators) error {
 	shape, stats := e.Shape(), e.Stats()
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -42,6 +47,9 @@ func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *
 	line("context", "%d tokens; KV cache of %d tokens%s", e.Context(), positions, memory)
 	for _, p := range plugins.list() {
 		line("plugin", "%s, sha256 %s", p.Name(), p.Hash()[:12])
+	}
+	if o != nil {
+		line("admin", "http://%s, token in %s", reachable(o.listener.Addr()), o.tokenFile)
 	}
 	url := "http://" + reachable(address)
 	line("url", "%s", url)

@@ -16,6 +16,7 @@ import (
 	"github.com/wasmeter/wasmeter/config"
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host"
+	"github.com/wasmeter/wasmeter/host/admin"
 	"github.com/wasmeter/wasmeter/host/ledger"
 	"github.com/wasmeter/wasmeter/host/metrics"
 	"github.com/wasmeter/wasmeter/host/plugin"
@@ -30,7 +31,9 @@ models/ is served.
 
 A value comes from the flag, else from the environment (WASMETER_SERVER__PORT),
 else from the file (--config), else it is the default. wasmeter config show
---origin tells which. SIGTERM lets running requests finish; a second one does not.`,
+--origin tells which. SIGTERM lets running requests finish; a second one does not.
+SIGHUP takes over plugins, API keys, the operators' token and the log's level, and
+so does a change of their files.`,
 		Example: `  wasmeter serve
   wasmeter serve models/SmolLM2-135M-Instruct.Q4_1.gguf --port 9000 --enable-per-request-metrics
   wasmeter serve --config wasmeter.yaml --max-num-seqs 16 --kv-cache-memory 512MiB
@@ -82,7 +85,9 @@ func serveFlags(command *cobra.Command, t terminal, without string) func(model s
 // their dependence, serves until ctx ends, and closes them in reverse. open
 // opens the model, reread reads the configuration again.
 func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.Config, *slog.Logger) (*served, error), reread func() (*config.Config, error)) (err error) {
-	logger := newLogger(t.err, c.Log.Level)
+	level := new(slog.LevelVar)
+	level.Set(levelOf(c.Log.Level))
+	logger := newLogger(t.err, level)
 	defer func() {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("stopped before it served: %w", err)
@@ -161,12 +166,16 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	if err != nil {
 		return err
 	}
-	reload := newReloader(logger, plugins, c, reread)
-	stopAdmin, err := serveAdmin(c, logger, host.Admin{Reload: reload.reload, Plugins: plugins.current, Scrape: counted.metrics.Write})
+	ops, err := listenAdmin(c)
 	if err != nil {
 		return err
 	}
-	defer stopAdmin()
+	defer ops.stop(logger)
+	reload := newReloader(logger, plugins, c, reread, counted.metrics.PluginReloadFailed,
+		changeKeys(logger, c, ring, server.SetKeys), changeLevel(level), change{"admin_token", ops.retoken})
+	ops.serve(logger, admin.Options{
+		Host: c.AdminHost(), GuardMetrics: c.Host.Metrics.Guarded, Reload: reload.reload, Plugins: plugins.current, Scrape: counted.metrics.Write,
+	})
 	var reloading sync.WaitGroup
 	running, stopReloading := context.WithCancel(ctx)
 	reloading.Go(func() { reload.run(running) })
@@ -176,7 +185,7 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := writeBanner(t.out, listener.Addr(), c, model, e, plugins); err != nil {
+	if err := writeBanner(t.out, listener.Addr(), c, model, e, plugins, ops); err != nil {
 		return err
 	}
 	logger.Info("serving", "address", listener.Addr().String(), "model", model.names[0])

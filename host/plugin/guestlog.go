@@ -56,11 +56,11 @@ func (in *instance) log(ctx context.Context, level slog.Level, text []byte) {
 		in.words = line
 	}
 	if dropped, allowed := in.plugin.spoken.allow(); allowed {
-		logger := in.plugin.logger
+		attributes := []any{"text", line}
 		if in.hook != 0 {
-			logger = logger.With("hook", in.hook.String(), "request_id", in.requestID, "attempt_id", in.attemptID)
+			attributes = append(attributes, "hook", in.hook.String(), "request_id", in.requestID, "attempt_id", in.attemptID)
 		}
-		logger.Log(ctx, level, "plugin log", "text", line, "dropped", dropped)
+		in.plugin.logger.Log(ctx, level, "plugin log", append(attributes, "dropped", dropped)...)
 	}
 }
 

@@ -225,7 +225,7 @@ func TestLogNamesTheRequest(t *testing.T) {
 		t.Fatalf("the log says\n%s\nwant one line of init and three of requests", b.logged.String())
 	}
 	for i, l := range lines[1:] {
-		if want := fmt.Sprintf("plugin=test hook=shape request_id=req-%d attempt_id=att-%d text=hello dropped=0", i, i); !strings.Contains(l, "level=WARN") || !strings.Contains(l, want) {
+		if want := fmt.Sprintf("plugin=test text=hello hook=shape request_id=req-%d attempt_id=att-%d dropped=0", i, i); !strings.Contains(l, "level=WARN") || !strings.Contains(l, want) {
 			t.Errorf("got %s, want a warning with %s", l, want)
 		}
 	}

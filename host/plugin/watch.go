@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Watch tells when the modules of plugins' files are others than before. It
-// is for one goroutine.
+// Watch tells which files are others than before. It is for one goroutine.
 type Watch struct{ files map[string]watched }
 
 // watched is a file as it was found: where its path leads, what the system
@@ -18,34 +17,33 @@ type watched struct {
 }
 
 // NewWatch begins with the files as they are.
-func NewWatch(specs []Spec) *Watch {
+func NewWatch(paths []string) *Watch {
 	w := &Watch{files: make(map[string]watched)}
-	w.Changed(specs)
+	w.Changed(paths)
 	return w
 }
 
-// Changed reports whether a module of specs differs from what it was in the
-// call before, in content; a file that can't be read has none, so that each
-// change is told once. A file that looks the same is not read again: where a
-// Kubernetes ConfigMap is mounted, a change is another target of a link.
-func (w *Watch) Changed(specs []Spec) bool {
-	changed := false
-	for i := range specs {
-		if specs[i].Path == "" {
-			continue
+// Changed lists those of paths whose content differs from what it was in the
+// call before; a file that can't be read has none, so that each change is told
+// once. A file that looks the same is not read again: where a Kubernetes
+// ConfigMap is mounted, a change is another target of a link.
+func (w *Watch) Changed(paths []string) []string {
+	var changed []string
+	for _, path := range paths {
+		before, known := w.files[path]
+		now := look(path, &before)
+		w.files[path] = now
+		if !known || now.hash != before.hash {
+			changed = append(changed, path)
 		}
-		before, known := w.files[specs[i].Path]
-		now := look(&specs[i], &before)
-		w.files[specs[i].Path] = now
-		changed = changed || !known || now.hash != before.hash
 	}
 	return changed
 }
 
 // look finds what a file is; its content is read if it may differ from what
 // it was before.
-func look(spec *Spec, before *watched) watched {
-	target, err := filepath.EvalSymlinks(spec.Path)
+func look(path string, before *watched) watched {
+	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return watched{}
 	}

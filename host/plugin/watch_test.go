@@ -35,29 +35,33 @@ func TestWatch(t *testing.T) {
 	link("..1", "..data")
 	link("..data/a.wasm", "a.wasm")
 	plain := write("b.wasm", "b")
-	specs := []Spec{{Path: filepath.Join(dir, "a.wasm")}, {Path: plain}, {Wasm: []byte("built in")}}
-	w := NewWatch(specs)
+	paths := []string{filepath.Join(dir, "a.wasm"), plain}
+	w := NewWatch(paths)
 	later := time.Now().Add(time.Hour)
 	for _, c := range []struct {
 		name    string
 		change  func()
-		changed bool
+		changed string
 	}{
-		{"nothing", func() {}, false},
-		{"another folder", func() { link("..2", "..data") }, true},
-		{"nothing again", func() {}, false},
-		{"another folder with the same content", func() { link("..3", "..data") }, false},
-		{"the same content written again", func() { write("b.wasm", "b") }, false},
-		{"the time alone", func() { os.Chtimes(plain, later, later) }, false},
-		{"content of the same length", func() { write("b.wasm", "c") }, true},
-		{"a file gone", func() { os.Remove(plain) }, true},
-		{"still gone", func() {}, false},
-		{"back", func() { write("b.wasm", "c") }, true},
-		{"one more plugin", func() { specs = append(specs, Spec{Path: write("d.wasm", "d")}) }, true},
+		{"nothing", func() {}, ""},
+		{"another folder", func() { link("..2", "..data") }, "a.wasm"},
+		{"nothing again", func() {}, ""},
+		{"another folder with the same content", func() { link("..3", "..data") }, ""},
+		{"the same content written again", func() { write("b.wasm", "b") }, ""},
+		{"the time alone", func() { os.Chtimes(plain, later, later) }, ""},
+		{"content of the same length", func() { write("b.wasm", "c") }, "b.wasm"},
+		{"a file gone", func() { os.Remove(plain) }, "b.wasm"},
+		{"still gone", func() {}, ""},
+		{"back", func() { write("b.wasm", "c") }, "b.wasm"},
+		{"one more file", func() { paths = append(paths, write("d.wasm", "d")) }, "d.wasm"},
 	} {
 		c.change()
-		if got := w.Changed(specs); got != c.changed {
-			t.Errorf("%s: changed %v, want %v", c.name, got, c.changed)
+		got := ""
+		for _, path := range w.Changed(paths) {
+			got += filepath.Base(path)
+		}
+		if got != c.changed {
+			t.Errorf("%s: changed %q, want %q", c.name, got, c.changed)
 		}
 	}
 }
