@@ -81,12 +81,17 @@ var importRules = []importRule{
 	{folder: "sdk/…", ours: []string{"sdk/go"}, never: slices.Concat(wire, []string{"fmt", "time"}), why: "the SDK goes into other people's modules: it is small and knows nothing of the host"},
 	{folder: "sdk/conformance", ours: []string{"host/plugin", "host/plugin/meter"}, others: []string{"github.com/tetratelabs/wazero", jsonModule}, never: wire,
 		why: "the kit plays the host, beside the one that there is; no SDK and no plugin knows it"},
+	{folder: "sdk", why: "the SDKs' sources are bytes"},
+	{folder: "sdk/toolchain", ours: []string{"sdk"}, never: wire, why: "compilers are other programs"},
+	{folder: "sdk/scaffold", ours: []string{"sdk", "sdk/toolchain"}, never: wire, why: "a plugin's folder is text"},
+	{folder: "sdk/cases", ours: []string{"config", "host/plugin"}, others: []string{"go.yaml.in/yaml/v3", jsonModule}, never: wire,
+		why: "a case is read like the configuration, and runs in the server's own host"},
 	{folder: "sdk/conformance/guests/…", ours: []string{"sdk/go"}, others: []string{jsonModule}, never: slices.Concat(wire, []string{"fmt", "time"}),
 		why: "a guest is a plugin"},
 	{folder: "config", ours: []string{"host", "host/plugin", "engine", "plugins"},
 		others: []string{"github.com/knadh/koanf", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", jsonModule},
 		why:    "the configuration sees packages' options and the built-in plugins' names: which backend there is, only cmd knows"},
-	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "engine", "engine/…", "kernels/cpu", "plugins", "sdk/conformance"},
+	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "engine", "engine/…", "kernels/cpu", "plugins", "sdk/cases", "sdk/conformance", "sdk/scaffold", "sdk/toolchain"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, why: "commands put parts together; what a part is made of is its own affair"},
 }
 
