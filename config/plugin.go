@@ -104,21 +104,26 @@ func (d *document) readPlugins(n *yaml.Node) {
 		return
 	}
 	for i, item := range n.Content {
-		p, at := newPlugin(), fmt.Sprintf("plugins[%d]", i)
-		d.origins[at] = d.origin(item)
-		keys := append(schema(p.keys()), key{name: "config"}, key{name: "metrics"})
-		d.mapping(item, keys, at+".", "", func(k *key, n *yaml.Node) {
-			switch k.name {
-			case "config":
-				p.Config = d.readPluginConfig(n, at+".config")
-			case "metrics":
-				p.Metrics = d.readPluginMetrics(n, at+".metrics")
-			default:
-				d.read(k, n, at+".")
-			}
-		})
-		d.plugins = append(d.plugins, p)
+		d.plugins = append(d.plugins, d.readPlugin(item, fmt.Sprintf("plugins[%d]", i)))
 	}
+}
+
+// readPlugin reads one plugin, which messages call at.
+func (d *document) readPlugin(n *yaml.Node, at string) Plugin {
+	p := newPlugin()
+	d.origins[at] = d.origin(n)
+	keys := append(schema(p.keys()), key{name: "config"}, key{name: "metrics"})
+	d.mapping(n, keys, at+".", "", func(k *key, n *yaml.Node) {
+		switch k.name {
+		case "config":
+			p.Config = d.readPluginConfig(n, at+".config")
+		case "metrics":
+			p.Metrics = d.readPluginMetrics(n, at+".metrics")
+		default:
+			d.read(k, n, at+".")
+		}
+	})
+	return p
 }
 
 func (d *document) readPluginConfig(n *yaml.Node, name string) []byte {
