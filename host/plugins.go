@@ -137,6 +137,9 @@ func (r *run) settle(ctx context.Context) {
 	frame := r.frame(false)
 	finished := r.chain.Finish(ctx, &frame, &r.plugins)
 	for _, f := range finished.Failed {
+		if f.Kind == plugin.FailureDisabled {
+			continue // an operator wants it so; the record says it
+		}
 		s.parts.Logger.Error("request stays unpriced", "error", f, "request_id", r.requestID, "attempt_id", r.attemptID)
 	}
 	if s.parts.Ledger != nil {

@@ -59,27 +59,27 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// desk is where operators ask.
-type desk struct{ url, tokenFile string }
+// office is where operators ask.
+type office struct{ url, tokenFile string }
 
-// operators finds the desk in the log.
-func (p *process) operators(t *testing.T) *desk {
+// operators finds it in the log.
+func (p *process) operators(t *testing.T) *office {
 	t.Helper()
 	found := regexp.MustCompile(`serving operators" address=([0-9.:]+) token_file=(\S+)`).FindStringSubmatch(p.logged())
 	if found == nil {
 		t.Fatalf("no operators' address in the log: %s", p.logged())
 	}
-	return &desk{"http://" + found[1], found[2]}
+	return &office{"http://" + found[1], found[2]}
 }
 
 // ask asks with the token.
-func (d *desk) ask(t *testing.T, method, path string) (int, string) {
+func (o *office) ask(t *testing.T, method, path string) (int, string) {
 	t.Helper()
-	token, err := os.ReadFile(d.tokenFile)
+	token, err := os.ReadFile(o.tokenFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := http.NewRequest(method, d.url+path, nil)
+	q, err := http.NewRequest(method, o.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
