@@ -9,7 +9,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)
 # Packages in which goroutines share something.
 CONCURRENT := ./engine ./engine/backend/... ./host ./host/ledger ./host/metrics ./host/plugin ./cmd/...
 
-.PHONY: help run test model build plugins check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden
+.PHONY: help run test model build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ clients: model ## run the official clients' examples (installs the clients once)
 
 plugins: ## build plugins/*/*.wasm from their sources
 	@plugins/build.sh
+
+toolchains: ## install the compilers of plugins in Zig, C, AssemblyScript and Rust (once)
+	@sdk/toolchains.sh
 
 fmt: ## format the sources
 	@gofmt -l -w $$(git ls-files '*.go')
