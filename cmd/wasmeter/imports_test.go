@@ -85,6 +85,7 @@ var importRules = []importRule{
 		why: "a guest is a plugin"},
 	{folder: "sdk", why: "the SDKs' sources are bytes"},
 	{folder: "sdk/toolchain", ours: []string{"sdk"}, never: wire, why: "compilers are other programs"},
+	{folder: "sdk/toolchain/toolchaintest", ours: []string{"sdk/toolchain"}, never: wire, why: "it is for tests that build"},
 	{folder: "sdk/scaffold", ours: []string{"sdk", "sdk/toolchain"}, never: wire, why: "a plugin's folder is text"},
 	{folder: "sdk/cases", ours: []string{"config", "host/plugin"}, others: []string{"go.yaml.in/yaml/v3", jsonModule}, never: wire,
 		why: "a case is read like the configuration, and runs in the server's own host"},
