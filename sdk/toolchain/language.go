@@ -55,6 +55,11 @@ func (l Language) extension() string {
 	return "." + string(l)
 }
 
+// isSource reports whether a file of that name may be a plugin's source.
+func (l Language) isSource(name string) bool {
+	return strings.HasSuffix(name, l.extension()) && !strings.HasSuffix(name, "_test.go") && !strings.HasSuffix(name, ".d.ts")
+}
+
 // sdkFolder is the language's folder in package sdk.
 func (l Language) sdkFolder() string {
 	if l == AssemblyScript {

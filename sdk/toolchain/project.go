@@ -60,9 +60,8 @@ func findIn(dir, named string) (*Project, error) {
 	sources := make(map[Language][]string)
 	for _, l := range Languages() {
 		for _, e := range entries {
-			name := e.Name()
-			if !e.IsDir() && filepath.Ext(name) == l.extension() && !strings.HasSuffix(name, "_test.go") && !strings.HasSuffix(name, ".d.ts") {
-				sources[l] = append(sources[l], name)
+			if !e.IsDir() && l.isSource(e.Name()) {
+				sources[l] = append(sources[l], e.Name())
 			}
 		}
 		if sources[l] != nil {
@@ -141,7 +140,7 @@ func (p *Project) Stale() bool {
 	entries, err := os.ReadDir(p.Dir)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		info, err := e.Info()
-		return err == nil && !e.IsDir() && filepath.Ext(e.Name()) == p.Language.extension() && info.ModTime().After(module.ModTime())
+		return err == nil && !e.IsDir() && p.Language.isSource(e.Name()) && info.ModTime().After(module.ModTime())
 	})
 }
 
