@@ -60,6 +60,7 @@ var importRules = []importRule{
 	{folder: "host/plugin/meter", ours: []string{"host/plugin/wasm"}, never: wire, why: "the meter rewrites bytes; only its tests run them"},
 	{folder: "host/plugin", ours: []string{"host/plugin/meter", "host/plugin/wasm"}, others: []string{"github.com/tetratelabs/wazero", jsonModule, sysModule}, never: wire,
 		why: "the sandbox moves bytes: it knows neither fiber nor the engine nor the API's types"},
+	{folder: "host/plugin/bench", ours: []string{"host/plugin"}, never: []string{"net", "net/http"}, why: "a measurement needs a plugin and no server"},
 	{folder: "host/plugin/replay", ours: []string{"host/plugin"}, others: []string{jsonModule}, never: wire,
 		why: "who prices requests again knows what a frame and a plugin are, and no server"},
 	{folder: "host/metrics", ours: []string{"engine"}, others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/common"},

@@ -20,7 +20,7 @@ func newPlugin(t terminal) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	command.AddCommand(newPluginInspect(t), newPluginConformance(t), newPluginRecord(t), newPluginReplay(t))
+	command.AddCommand(newPluginInspect(t), newPluginConformance(t), newPluginRecord(t), newPluginReplay(t), newPluginBench(t))
 	command.AddCommand(newPluginAdmin(t)...)
 	command.AddCommand(newPluginNew(t), newPluginBuild(t), newPluginTest(t))
 	return command
