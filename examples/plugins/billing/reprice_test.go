@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/wasmeter/wasmeter/examples/wasmetertest"
+)
+
+// TestReprice runs the script, which changes a price under load.
+func TestReprice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a plugin and the server; go test ./examples/plugins/billing runs it")
+	}
+	for _, needed := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skipf("reprice.sh needs %s: %v; apt-get install %s", needed, err, needed)
+		}
+	}
+	module := filepath.Join(t.TempDir(), "billing.wasm")
+	wasmetertest.BuildPlugin(t, ".", module)
+	out, err := exec.CommandContext(t.Context(), "./reprice.sh", wasmetertest.Build(t), module).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// 23 tokens at 2.5 micro-dollars, and 8 at 10, then at 20, rounded half up:
+	// 137.5 and 217.5. The stream's 1000 at 10 are 10057.5.
+	for _, want := range []string{
+		`"billing":\{"cost_micro_usd":138,"currency":"USD"\}.* 200\n== output: 20000000`,
+		`"billing":\{"cost_micro_usd":218,"currency":"USD"\}.* 200\n== the stream`,
+		`\n"billing":\{"cost_micro_usd":10058,"currency":"USD"\}\n`,
+		`\n\d{2,} paid 138, \d{2,} paid 218, 0 failed, 0 paid the old price after the new one\n`,
+		`\n(\d+) of (\d+) requests change\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(strings.ReplaceAll(string(out), "\r", "")) {
+			t.Errorf("got\n%s\nwant %s in it", out, want)
+		}
+	}
+}
