@@ -152,6 +152,12 @@ func (r *reader) plugin(n *yaml.Node, at string) *config.Plugin {
 	return &p
 }
 
+// What a plugin's key and value may have, by the ABI.
+const (
+	maxKeyBytes   = 256
+	maxValueBytes = 4 << 10
+)
+
 // keys reads the values of keys: text, or a number for a counter.
 func (r *reader) keys(n *yaml.Node, at string) []plugin.Write {
 	var writes []plugin.Write
@@ -161,6 +167,9 @@ func (r *reader) keys(n *yaml.Node, at string) []plugin.Write {
 			w.Value = binary.LittleEndian.AppendUint64(nil, uint64(r.signed(v, at, 64)))
 		} else {
 			w.Value = []byte(r.text(v, at))
+		}
+		if len(w.Key) > maxKeyBytes || len(w.Value) > maxValueBytes {
+			r.fault(v, at, "a key of %d and a value of %d bytes; at most %d and %d", len(w.Key), len(w.Value), maxKeyBytes, maxValueBytes)
 		}
 		writes = append(writes, w)
 	})
