@@ -110,6 +110,7 @@ func TestServed(t *testing.T) {
 	wasmetertest.BuildPlugin(t, ".", filepath.Join(dir, "billing.wasm"))
 	t.Run("answers", func(t *testing.T) { testAnswers(t, program, dir) })
 	t.Run("misspelt price", func(t *testing.T) { testMisspeltPrice(t, program, dir) })
+	t.Run("another price", func(t *testing.T) { testAnotherPrice(t, program, filepath.Join(dir, "billing.wasm")) })
 }
 
 func testAnswers(t *testing.T, program, dir string) {
