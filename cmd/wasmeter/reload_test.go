@@ -65,10 +65,9 @@ type office struct{ url, tokenFile string }
 // operators finds it in the log.
 func (p *process) operators(t *testing.T) *office {
 	t.Helper()
-	found := regexp.MustCompile(`serving operators" address=([0-9.:]+) token_file=(\S+)`).FindStringSubmatch(p.logged())
-	if found == nil {
-		t.Fatalf("no operators' address in the log: %s", p.logged())
-	}
+	line := regexp.MustCompile(`serving operators" address=([0-9.:]+) token_file=(\S+)\n`)
+	eventually(t, "the operators' address is in the log", func() bool { return line.MatchString(p.logged()) })
+	found := line.FindStringSubmatch(p.logged())
 	return &office{"http://" + found[1], found[2]}
 }
 

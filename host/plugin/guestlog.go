@@ -48,14 +48,16 @@ var logLevels = [...]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn,
 
 // log writes one line of the guest. text may be a view of guest memory.
 func (in *instance) log(ctx context.Context, level slog.Level, text []byte) {
-	if len(text) > maxLogLine {
-		text = text[:maxLogLine]
+	starting := in.plugin.pool == nil
+	dropped, allowed := in.plugin.spoken.allow()
+	if !allowed && !starting {
+		return // before the line is copied: a guest may write half a million a second
 	}
-	line := strings.ToValidUTF8(strings.TrimSpace(string(text)), "\uFFFD")
-	if in.plugin.pool == nil {
+	line := strings.ToValidUTF8(strings.TrimSpace(string(text[:min(len(text), maxLogLine)])), "\uFFFD")
+	if starting {
 		in.words = line
 	}
-	if dropped, allowed := in.plugin.spoken.allow(); allowed {
+	if allowed {
 		attributes := []any{"text", line}
 		if in.hook != 0 {
 			attributes = append(attributes, "hook", in.hook.String(), "request_id", in.requestID, "attempt_id", in.attemptID)
