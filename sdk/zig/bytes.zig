@@ -24,6 +24,15 @@ pub const List = struct {
     pub fn appendByte(l: *List, c: u8) void {
         l.list.append(allocator, c) catch outOfMemory();
     }
+    /// Room for size bytes behind what is written; take says how many were
+    /// used.
+    pub fn room(l: *List, size: usize) []u8 {
+        l.list.ensureUnusedCapacity(allocator, size) catch outOfMemory();
+        return l.list.unusedCapacitySlice()[0..size];
+    }
+    pub fn take(l: *List, size: usize) void {
+        l.list.items.len += size;
+    }
     pub fn last(l: *const List) ?u8 {
         return l.list.getLastOrNull();
     }

@@ -93,7 +93,7 @@ pub const Json = struct {
         var left: u64 = undefined;
         if (rest <= std.math.maxInt(u64) / places) {
             micro = rest * places / den;
-            left = rest * places % den;
+            left = rest * places - micro * den;
         } else {
             const product = @as(u128, rest) * places;
             micro = @intCast(product / den);
@@ -131,11 +131,17 @@ pub const Json = struct {
         var buffer: [20]u8 = undefined; // as many as 2^64 has
         var at = buffer.len;
         var left = value;
-        while (true) {
+        // Division by a constant is slow in 64 bits.
+        while (left > std.math.maxInt(u32)) : (left /= 10) {
             at -= 1;
             buffer[at] = '0' + @as(u8, @intCast(left % 10));
-            left /= 10;
-            if (left == 0) break;
+        }
+        var small: u32 = @intCast(left);
+        while (true) {
+            at -= 1;
+            buffer[at] = '0' + @as(u8, @intCast(small % 10));
+            small /= 10;
+            if (small == 0) break;
         }
         w.text.append(buffer[at..]);
     }
@@ -146,27 +152,54 @@ pub const Json = struct {
     /// behind it.
     fn decimal(w: *Json, whole: u64, micro: u64) void {
         w.digits(whole);
-        var buffer: [7]u8 = undefined;
-        var left = micro;
-        var at: usize = buffer.len;
-        while (at > 1) {
-            at -= 1;
-            buffer[at] = '0' + @as(u8, @intCast(left % 10));
+        const point = 1 + 6;
+        const to = w.text.room(point);
+        var left: u32 = @intCast(micro);
+        inline for (1..point) |i| {
+            to[point - i] = '0' + @as(u8, @intCast(left % 10));
             left /= 10;
         }
-        buffer[0] = '.';
-        var len: usize = buffer.len;
-        while (len > 2 and buffer[len - 1] == '0') len -= 1;
-        w.text.append(buffer[0..len]);
+        to[0] = '.';
+        var len: usize = point;
+        while (len > 2 and to[len - 1] == '0') len -= 1;
+        w.text.take(len);
     }
 
     fn string(w: *Json, value: []const u8) void {
         w.text.appendByte('"');
+        const plain = w.plainPart(value);
+        if (plain < value.len) w.escaped(value[plain..]);
+        w.text.appendByte('"');
+    }
+
+    /// Writes the beginning of value that is printable ASCII without quotes and
+    /// backslashes, in whole words, and returns its length. Keys and values are
+    /// nearly always plain to their end; the last word overlaps the one before.
+    fn plainPart(w: *Json, value: []const u8) usize {
+        const word = 8;
+        const to = w.text.room(value.len);
+        var at: usize = 0;
+        if (value.len < word) {
+            while (at < value.len and isPlain(value[at])) : (at += 1) to[at] = value[at];
+        } else while (true) {
+            const eight = std.mem.readInt(u64, value[at..][0..word], .little);
+            if (!arePlain(eight)) break;
+            std.mem.writeInt(u64, to[at..][0..word], eight, .little);
+            at += word;
+            if (at == value.len) break;
+            at = @min(at, value.len - word);
+        }
+        w.text.take(at);
+        return at;
+    }
+
+    /// Writes text in which something has to be escaped.
+    fn escaped(w: *Json, value: []const u8) void {
         var copied: usize = 0; // value[0..copied] is written
         var at: usize = 0;
         while (at < value.len) {
             const c = value[at];
-            if (c >= ' ' and c < 0x80 and c != '"' and c != '\\') {
+            if (isPlain(c)) {
                 at += 1;
                 continue;
             }
@@ -183,7 +216,6 @@ pub const Json = struct {
             copied = at;
         }
         w.text.append(value[copied..]);
-        w.text.appendByte('"');
     }
 
     fn escape(w: *Json, c: u8) void {
@@ -200,6 +232,22 @@ pub const Json = struct {
         }
     }
 };
+
+fn isPlain(c: u8) bool {
+    return c >= ' ' and c < 0x80 and c != '"' and c != '\\';
+}
+
+/// Whether eight bytes are plain. In each term the top bit of a byte is set if
+/// the byte is, in turn, below a space, a quote, a backslash or not ASCII; a
+/// borrow from such a byte may set a bit beside it, so the answer is never
+/// wrongly true.
+fn arePlain(word: u64) bool {
+    const ones: u64 = 0x0101010101010101;
+    const tops: u64 = 0x8080808080808080;
+    const quote = word ^ ones * '"';
+    const backslash = word ^ ones * '\\';
+    return ((word -% ones * ' ') | (quote -% ones) | (backslash -% ones) | word) & tops == 0;
+}
 
 /// The length of the UTF-8 sequence of two to four bytes that text begins
 /// with, 0 if it is none. Unicode 15, table 3-7.
