@@ -2,7 +2,10 @@
 // object of each answer. README.md has its rules and how it is built.
 package main
 
-import wasmeter "github.com/wasmeter/wasmeter/sdk/go"
+import (
+	"github.com/wasmeter/wasmeter/plugins/internal/timing"
+	wasmeter "github.com/wasmeter/wasmeter/sdk/go"
+)
 
 func main() {}
 
@@ -22,12 +25,15 @@ func shape(r wasmeter.Request, out *wasmeter.Answer) {
 		out.Fields.Null("metrics")
 		return
 	}
-	var t timing
+	var stamps timing.Stamps
 	if timings && !flags.Any(wasmeter.TimingUnknown) {
-		t = timing{r.QueuedNS(), r.ScheduledNS(), r.FirstTokenNS(), r.LastTokenNS(), r.CompletionTokens()}
+		stamps = timing.Stamps{
+			Queued: r.QueuedNS(), Scheduled: r.ScheduledNS(), FirstToken: r.FirstTokenNS(), LastToken: r.LastTokenNS(),
+			NumTokens: r.CompletionTokens(),
+		}
 	}
 	metrics := out.Fields.Object("metrics")
-	t.write(metrics)
+	stamps.Write(metrics)
 	if speculation != "" {
 		metrics.Raw("speculative_decoding", speculation)
 	}

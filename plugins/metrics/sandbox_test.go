@@ -10,6 +10,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/host/plugin"
 	"github.com/wasmeter/wasmeter/plugins"
+	wasmeter "github.com/wasmeter/wasmeter/sdk/go"
 )
 
 // loadChain loads the committed module into the sandbox, as the server does.
@@ -37,6 +38,13 @@ func loadChain(t testing.TB) *plugin.Chain {
 		t.Fatal(err)
 	}
 	return chain
+}
+
+// native runs the hook as an ordinary function of this program.
+func native(frame *plugin.Frame) string {
+	var out wasmeter.Answer
+	shape(wasmeter.NewRequest(frame.Append(nil, plugin.HookShape)), &out)
+	return string(out.Fields.AppendTo(nil))
 }
 
 // vectors are results of another server's own functions; testdata/README.md
