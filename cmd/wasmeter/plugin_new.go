@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 func newPluginNew(t terminal) *cobra.Command {
 	var lang, name string
+	var language toolchain.Language
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "new --lang LANGUAGE DIR [flags]",
@@ -26,13 +28,17 @@ Languages: go, as (AssemblyScript), zig, rust.`,
 		Example: `  wasmeter plugin new --lang zig billing
   wasmeter plugin build billing && wasmeter plugin test billing
   cd billing && wasmeter serve sim --config wasmeter.yaml`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir := args[0]
-			language, err := toolchain.ParseLanguage(lang)
-			if err != nil {
+		Args: func(c *cobra.Command, args []string) (err error) {
+			if lang == "" {
+				return errors.New("--lang is missing; it is one of go, as, zig, rust")
+			}
+			if language, err = toolchain.ParseLanguage(lang); err != nil {
 				return fmt.Errorf("--lang: %w", err)
 			}
+			return cobra.ExactArgs(1)(c, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := args[0]
 			if name == "" {
 				absolute, err := filepath.Abs(dir)
 				if err != nil {
@@ -69,8 +75,5 @@ next:
 	command.Flags().StringVar(&lang, "lang", "", "`language`: go, as, zig or rust")
 	command.Flags().StringVar(&name, "name", "", "`name` of the plugin and its module, of a-z, 0-9, - and _ (default the folder's)")
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	if err := command.MarkFlagRequired("lang"); err != nil {
-		panic(err) // the flag stands above
-	}
 	return command
 }
