@@ -107,7 +107,11 @@ func printBench(out io.Writer, r *bench.Report) error {
 		_, err := fmt.Fprintln(out, "with this configuration the plugin has no hooks")
 		return err
 	}
-	times := newTable(out, "HOOK", "CALLS", "MEAN", "P50", "P99", "P99.9", "MAX", "NATIVE P50", "")
+	heading := []string{"HOOK", "CALLS", "MEAN", "P50", "P99", "P99.9", "MAX"}
+	if r.Hooks[0].Native != nil {
+		heading = append(heading, "NATIVE P50", "RATIO")
+	}
+	times := newTable(out, heading...)
 	for _, h := range r.Hooks {
 		row := append([]string{h.Hook, fmt.Sprint(h.Calls)}, timeCells(&h.Time)...)
 		if h.Native != nil {

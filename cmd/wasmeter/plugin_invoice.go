@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -37,7 +36,11 @@ func printReplay(out io.Writer, r *replay.Report) error {
 func printPriced(out io.Writer, title string, p *replay.Priced, whole bool) error {
 	var b strings.Builder
 	if title != "" {
-		fmt.Fprintf(&b, "\n%s%.12s, %d requests", title, p.SHA256, p.Requests)
+		what := "as the ledger has it"
+		if p.SHA256 != "" {
+			what = p.SHA256[:12]
+		}
+		fmt.Fprintf(&b, "\n%s%s, %d requests", title, what, p.Requests)
 		for _, t := range p.Totals {
 			fmt.Fprintf(&b, ", %s %s", t.Amount, orNone(t.Currency))
 		}
@@ -84,7 +87,7 @@ func printPriced(out io.Writer, title string, p *replay.Priced, whole bool) erro
 func printDifference(out io.Writer, r *replay.Report) error {
 	d := r.Difference
 	if len(d.Totals) > 0 {
-		table := newTable(out, "TENANT", "CURRENCY", "BEFORE", "AFTER", "DIFFERENCE", "")
+		table := newTable(out, "TENANT", "CURRENCY", "BEFORE", "AFTER", "DIFFERENCE", "CHANGE")
 		for _, c := range d.Tenants {
 			table.row(orNone(c.Tenant), orNone(c.Currency), c.Before.String(), c.After.String(), c.Difference.String(), c.Percent)
 		}
@@ -132,7 +135,7 @@ func newTable(out io.Writer, heading ...string) *table {
 // row writes a row, without blanks at its end.
 func (t *table) row(cells ...string) {
 	for n := len(cells); n > 0 && cells[n-1] == ""; n-- {
-		cells = slices.Clip(cells[:n-1])
+		cells = cells[:n-1]
 	}
 	fmt.Fprintln(t.writer, strings.Join(cells, "\t"))
 }

@@ -19,6 +19,7 @@ type replayFlags struct {
 	members     replay.Members
 	diff        string
 	diffSetting string
+	diffBilled  string
 	top         int
 	asJSON      bool
 }
@@ -34,8 +35,9 @@ finish. Sum what its records say requests cost, by tenant, model and currency. F
 module, or builtin:NAME for one that is part of this program; FRAMES may be - for stdin.
 
 With --diff or --diff-config the requests go through a second plugin, or the same with
-another configuration, as the one before; the differences are printed by tenant, and the
-requests whose amount changes most.
+another configuration, as the one before; with --diff-billed what was before is what the
+ledger itself says was billed. The differences are printed by tenant, and the requests
+whose amount changes most.
 
 The plugin sees the flag replay, the time at which each request ended as its clock, no
 documents, and the carry of its own shape. Its values (kv) begin empty. The hooks request
@@ -45,7 +47,8 @@ An amount is a number, or a string of one, and is summed as an exact decimal; wh
 name has the word micro, as cost_micro_usd has, it counts millionths.`,
 		Example: `  wasmeter plugin replay billing.wasm yesterday.frames.gz --plugin-config '{"input":2500000,"output":10000000}'
   wasmeter plugin replay billing.wasm usage.jsonl --plugin-config tomorrow.yaml --diff-config wasmeter.yaml
-  wasmeter plugin replay new.wasm usage.jsonl --plugin-config wasmeter.yaml --diff old.wasm --json`,
+  wasmeter plugin replay new.wasm usage.jsonl --plugin-config wasmeter.yaml --diff old.wasm --json
+  wasmeter plugin replay billing.wasm usage.jsonl --plugin-config wasmeter.yaml --diff-billed billing`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			report, err := f.run(c.Context(), args[0], args[1])
@@ -62,6 +65,9 @@ name has the word micro, as cost_micro_usd has, it counts millionths.`,
 	f.offline.flags(flags)
 	flags.StringVar(&f.diff, "diff", "", "module `file` to compare with, as what was before; without it and with --diff-config the same module")
 	flags.StringVar(&f.diffSetting, "diff-config", "", "configuration of what was before, without it that of --plugin-config: "+settingUsage)
+	flags.StringVar(&f.diffBilled, "diff-billed", "", "compare with the records of the plugin of this `name` in FRAMES, which is the ledger's own file")
+	command.MarkFlagsMutuallyExclusive("diff-billed", "diff")
+	command.MarkFlagsMutuallyExclusive("diff-billed", "diff-config")
 	flags.StringSliceVar(&f.members.Amounts, "amount", f.members.Amounts, "`names` of the member of a record that is its amount; the first that it has counts")
 	flags.StringVar(&f.members.Currency, "currency", f.members.Currency, "`name` of the member of a record that is its currency")
 	flags.IntVar(&f.top, "top", 10, "`number` of the largest changes to print")
@@ -94,7 +100,10 @@ func (f *replayFlags) run(ctx context.Context, file, frames string) (report *rep
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, after.Close(end)) }()
-	var before *replay.Pricer
+	var before replay.Side
+	if f.diffBilled != "" {
+		before = replay.NewBilled(f.diffBilled, f.members)
+	}
 	if f.diff != "" || f.diffSetting != "" {
 		old, setting := f.diff, f.diffSetting
 		if old == "" {
@@ -103,10 +112,12 @@ func (f *replayFlags) run(ctx context.Context, file, frames string) (report *rep
 		if setting == "" {
 			setting = f.setting
 		}
-		if before, err = f.load(ctx, old, setting); err != nil {
-			return nil, fmt.Errorf("before: %w", err)
+		pricer, loadErr := f.load(ctx, old, setting)
+		if loadErr != nil {
+			return nil, fmt.Errorf("before: %w", loadErr)
 		}
-		defer func() { err = errors.Join(err, before.Close(end)) }()
+		defer func() { err = errors.Join(err, pricer.Close(end)) }()
+		before = pricer
 	}
 	report, err = replay.Run(ctx, reader, replay.Options{Filter: filter, Top: f.top}, after, before)
 	if err != nil {

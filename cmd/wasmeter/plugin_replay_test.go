@@ -44,7 +44,11 @@ func testRecord(i int) *ledger.Record {
 		Model: "sim", Tenant: [...]string{"acme", "beta"}[i%2], AttemptID: fmt.Sprint("attempt-", i), Metadata: `{"note":"my secret"}`,
 		PromptTokens: 10, CompletionTokens: uint32(i),
 	}
-	return &ledger.Record{AttemptID: f.AttemptID, Time: at, RequestID: "my secret", Tenant: f.Tenant, Model: f.Model, Frame: f.Append(nil, plugin.HookFinish)}
+	r := &ledger.Record{AttemptID: f.AttemptID, Time: at, RequestID: "my secret", Tenant: f.Tenant, Model: f.Model, Frame: f.Append(nil, plugin.HookFinish)}
+	if f.Tenant == "acme" {
+		r.Emitted = []ledger.Emitted{{Plugin: "billing", Data: fmt.Appendf(nil, `{"cost_micro_usd":%d,"currency":"USD"}`, 2*i)}}
+	}
+	return r
 }
 
 func TestPluginRecord(t *testing.T) {
@@ -145,8 +149,8 @@ func TestPluginReplay(t *testing.T) {
 	for _, want := range []string{
 		"5 requests that arrived from 2026-11-28T06:00:00Z to 2026-11-28T06:04:00Z\n",
 		"before: ", "3 requests, 0.000006 USD\n2 requests are not covered by the plugin's match\n",
-		"acme    USD       0.000006  0.000012  0.000006  +100.00 %\n",
-		"total   USD       0.000006  0.000012  0.000006  +100.00 %\n",
+		"acme    USD       0.000006  0.000012  0.000006    +100.00 %\n",
+		"total   USD       0.000006  0.000012  0.000006    +100.00 %\n",
 		"\n2 of 5 requests change\n", // that without an output token costs nothing
 		"attempt-4  acme    USD       0.000004  0.000008  0.000004\n",
 	} {
@@ -175,6 +179,14 @@ func TestPluginReplay(t *testing.T) {
 	if report.Requests != 5 || d.Changed != 4 || len(d.Largest) != 1 || d.Largest[0].Attempt != "attempt-3" || len(d.Totals) != 1 ||
 		d.Totals[0].Before != "0.00003" || d.Totals[0].After != "0.000006" || d.Totals[0].Difference != "-0.000024" {
 		t.Errorf("got %s", out)
+	}
+
+	code, out, stderr = command(t, nil, "plugin", "replay", billingModule, usage, "--plugin-config", today, "--diff-billed", "billing")
+	// Billed was what acme paid, 2 micro-dollars for each token and none of beta.
+	for _, want := range []string{"before: as the ledger has it, 5 requests, 0.000012 USD\n2 requests have no record\n", "total   USD       0.000012  0.000006  -0.000006   -50.00 %\n"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit %d: got\n%s%s\nwant %q in it", code, out, stderr, want)
+		}
 	}
 
 	code, out, stderr = command(t, nil, "plugin", "replay", "builtin:metrics", usage)
@@ -207,12 +219,13 @@ func TestPluginReplayRefuses(t *testing.T) {
 		{[]string{billingModule, usage, "--plugin-config", two}, "could be any of a, b; say which with --plugin"},
 		{[]string{billingModule, usage, "--plugin-config", two, "--plugin", "c"}, `no plugin is named "c"; there are: a, b`},
 		{[]string{billingModule, usage, prices, "--diff-config", "{}"}, "before: "},
+		{[]string{billingModule, usage, prices, "--diff-billed", "b", "--diff", billingModule}, "none of the others can be"},
 		{[]string{"builtin:nothing", usage}, "no such plugin in this program"},
 		{[]string{billingModule, usage, prices, "--since", "noon"}, `--since: "noon" is no time`},
 		{[]string{billingModule, usage, prices, "--since", "2026-11-28", "--until", "2026-11-27"}, "is not after --since"},
 		{[]string{billingModule, usage, prices, "--top", "-1"}, "--top: -1"},
 	} {
-		if code, out, stderr := command(t, nil, append([]string{"plugin", "replay"}, c.args...)...); code != exitNotStart || !strings.Contains(stderr, c.want) {
+		if code, out, stderr := command(t, nil, append([]string{"plugin", "replay"}, c.args...)...); code == 0 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit %d: %s%s\nwant %q", c.args, code, out, stderr, c.want)
 		}
 	}

@@ -1,9 +1,9 @@
 package replay
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,39 +40,23 @@ type charge struct {
 func (m *Members) read(record []byte) (charge, error) {
 	var c charge
 	found := len(m.Amounts) // the place of the amount in the list
-	d := jsontext.NewDecoder(bytes.NewReader(record))
-	if _, err := d.ReadToken(); err != nil { // the opening brace
-		return c, err
-	}
-	for d.PeekKind() == '"' {
-		token, err := d.ReadToken()
-		if err != nil {
-			return c, err
-		}
-		name := token.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return c, err
-		}
+	err := eachMember(record, func(name string, value jsontext.Value) error {
+		var err error
 		if name == m.Currency && value.Kind() == '"' {
 			if c.currency, err = text(value); err != nil || len(c.currency) > maxCurrency {
-				return c, fmt.Errorf("%s: %.80s is no currency", name, value)
+				return fmt.Errorf("%s: %.80s is no currency", name, value)
 			}
 		}
-		for at, amount := range m.Amounts[:found] {
-			if amount != name {
-				continue
-			}
-			if c.amount, err = readAmount(name, value); err != nil {
-				return c, err
-			}
+		if at := slices.Index(m.Amounts[:found], name); at >= 0 {
 			found = at
+			c.amount, err = readAmount(name, value)
 		}
+		return err
+	})
+	if err == nil && found == len(m.Amounts) {
+		err = errNoAmount
 	}
-	if found == len(m.Amounts) {
-		return c, errNoAmount
-	}
-	return c, nil
+	return c, err
 }
 
 // readAmount reads the value of an amount's member.

@@ -1,12 +1,12 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
@@ -24,57 +24,22 @@ type Pricer struct {
 	state  plugin.State
 
 	finishes bool // it has the hook that emits
-	members  Members
-	bill     []item // of the request under way
 
-	priced    int
+	tally     tally
 	outside   int // requests that the plugin is not for
-	noRecord  int // requests for which it emitted nothing, and did not fail
-	noAmount  int // records that are not about money
 	noChoices int // requests whose frames lack a table that the plugin reads
 	noEvents  int
-	failures  map[failed]*Failures
 	fuel      map[plugin.Hook]*spread
-	invoice   invoice
 }
 
-// item is what one request costs in one currency.
-type item struct {
-	currency string
-	records  int
-	amount   Amount
-}
-
-// failed is a way to fail.
-type failed struct {
-	hook plugin.Hook
-	kind string
-}
-
-// Failures are the failures of one kind.
-type Failures struct {
-	Hook  string `json:"hook"`
-	Kind  string `json:"kind"`
-	Count int    `json:"count"`
-	// Example is what went wrong the first time, and with which attempt.
-	Example string `json:"example"`
-	Attempt string `json:"attempt_id"`
-}
-
-// kindAmount is a record whose amount can't be read; kindValues are values that
-// the store has no room for.
-const kindAmount, kindValues = "bad_amount", "values_not_kept"
+// kindValues are values that the plugins' store has no room for.
+const kindValues = "values_not_kept"
 
 // Load loads the plugin that spec describes, with the server's checks. Of
 // options it uses what compiles and what is reserved. The spec's policy and its
 // hash don't count: a replay wants all failures, and perhaps another module.
 func Load(ctx context.Context, options plugin.Options, spec plugin.Spec, members Members) (*Pricer, error) {
-	p := &Pricer{
-		members:  members,
-		failures: make(map[failed]*Failures),
-		fuel:     make(map[plugin.Hook]*spread),
-		invoice:  invoice{make(map[rowKey]*Row)},
-	}
+	p := &Pricer{tally: newTally(members), fuel: make(map[plugin.Hook]*spread)}
 	now := func() time.Time { return p.moment }
 	p.moment = time.Unix(0, 0) // while it loads
 	p.kv = plugin.NewMemoryKVAt(now)
@@ -114,14 +79,15 @@ func (p *Pricer) observe(call plugin.Call) {
 
 // price runs a request's answer and its end through the plugin, and gives what
 // it costs, which is valid until the next call.
-func (p *Pricer) price(ctx context.Context, frame *plugin.Frame) ([]item, error) {
-	p.bill = p.bill[:0]
+func (p *Pricer) price(ctx context.Context, frame *plugin.Frame, _ jsontext.Value) ([]item, error) {
+	t := &p.tally
+	t.bill = t.bill[:0]
 	chain := p.set.Chain(frame.Model, frame.Tenant, frame.Endpoint)
 	if chain.ID() == "" {
 		p.outside++
 		return nil, nil
 	}
-	p.priced++
+	t.priced++
 	p.moment = arrival(frame).Add(time.Duration(max(frame.FinishedNS, frame.LastTokenNS)))
 	p.state.Reset()
 	if chain.WantsChoices() && len(frame.Choices) == 0 {
@@ -140,42 +106,17 @@ func (p *Pricer) price(ctx context.Context, frame *plugin.Frame) ([]item, error)
 		p.fail(frame, failure)
 	}
 	if len(finished.Records) == 0 && len(finished.Failed) == 0 {
-		p.noRecord++
+		t.noRecord++
 	}
-	p.read(frame, finished.Records)
+	for i := range finished.Records {
+		t.add(frame, finished.Records[i].Data)
+	}
 	if len(finished.Writes) > 0 {
 		if err := p.kv.Write(finished.Writes); err != nil {
-			p.note(frame, failed{plugin.HookFinish, kindValues}, err)
+			t.note(frame, failed{plugin.HookFinish, kindValues}, err)
 		}
 	}
-	for i := range p.bill {
-		if err := p.invoice.add(frame.Tenant, frame.Model, &p.bill[i]); err != nil {
-			return nil, err
-		}
-	}
-	return p.bill, nil
-}
-
-// read puts the amounts of a request's records together.
-func (p *Pricer) read(frame *plugin.Frame, records []plugin.Record) {
-	for i := range records {
-		c, err := p.members.read(records[i].Data)
-		switch {
-		case errors.Is(err, errNoAmount):
-			p.noAmount++
-			continue
-		case err != nil:
-			p.note(frame, failed{plugin.HookFinish, kindAmount}, err)
-			continue
-		}
-		at := slices.IndexFunc(p.bill, func(it item) bool { return it.currency == c.currency })
-		if at < 0 {
-			at = len(p.bill)
-			p.bill = append(p.bill, item{currency: c.currency})
-		}
-		p.bill[at].records++
-		p.bill[at].amount.Add(&c.amount)
-	}
+	return t.enter(frame)
 }
 
 // answered reports whether a request got an answer, which plugins shape: one
@@ -191,31 +132,14 @@ func (p *Pricer) fail(frame *plugin.Frame, err error) {
 		// Chain says that its errors are failures.
 		panic(fmt.Sprintf("replay: a call failed with %v", err))
 	}
-	p.note(frame, failed{failure.Hook, string(failure.Kind)}, failure.Err)
-}
-
-func (p *Pricer) note(frame *plugin.Frame, way failed, err error) {
-	f := p.failures[way]
-	if f == nil {
-		f = &Failures{Hook: way.hook.String(), Kind: way.kind, Example: err.Error(), Attempt: frame.AttemptID}
-		p.failures[way] = f
-	}
-	f.Count++
+	p.tally.note(frame, failed{failure.Hook, string(failure.Kind)}, failure.Err)
 }
 
 // report says what the plugin made of all requests.
 func (p *Pricer) report() Priced {
-	loaded := p.set.Plugins()[0] // there is one
-	rows := p.invoice.list()
-	r := Priced{
-		SHA256: loaded.Hash(), Requests: p.priced, Outside: p.outside, WithoutRecord: p.noRecord, WithoutAmount: p.noAmount,
-		WithoutChoices: p.noChoices, WithoutEvents: p.noEvents, Finishes: p.finishes,
-		Failures: []Failures{}, Fuel: make(map[string]Quantiles), Rows: rows, Totals: totals(rows),
-	}
-	for _, f := range p.failures {
-		r.Failures = append(r.Failures, *f)
-	}
-	slices.SortFunc(r.Failures, func(a, b Failures) int { return cmp.Or(cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Kind, b.Kind)) })
+	r := p.tally.report()
+	r.SHA256 = p.set.Plugins()[0].Hash() // there is one
+	r.Outside, r.WithoutChoices, r.WithoutEvents, r.Finishes = p.outside, p.noChoices, p.noEvents, p.finishes
 	for hook, s := range p.fuel {
 		r.Fuel[hook.String()] = s.quantiles()
 	}

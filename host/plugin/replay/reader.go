@@ -28,6 +28,10 @@ type Reader struct {
 	torn  int
 	json  *jsontext.Decoder
 	frame []byte
+
+	// emitted is what stands in the line's member of that name: a ledger's
+	// records of what was billed. It is valid until the next line.
+	emitted jsontext.Value
 }
 
 // NewReader begins to read a file.
@@ -107,17 +111,21 @@ func (r *Reader) parse() (*plugin.Frame, error) {
 		return nil, fmt.Errorf("not a JSON object: %.40q", r.text)
 	}
 	found := false
+	r.emitted = r.emitted[:0]
 	for r.json.PeekKind() == '"' {
 		name, err := r.json.ReadValue()
 		if err != nil {
 			return nil, err
 		}
-		wanted := string(name) == `"frame"`
+		member := string(name) // the next read takes its place
 		value, err := r.json.ReadValue()
 		if err != nil {
 			return nil, err
 		}
-		if !wanted {
+		if member == `"emitted"` {
+			r.emitted = append(r.emitted, value...)
+		}
+		if member != `"frame"` {
 			continue
 		}
 		if found = true; value.Kind() != '"' {

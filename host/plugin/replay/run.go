@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
@@ -35,7 +37,7 @@ type Report struct {
 
 // Priced is what a plugin made of the requests.
 type Priced struct {
-	SHA256   string `json:"sha256"`
+	SHA256   string `json:"sha256"` // "" of what was billed
 	Requests int    `json:"requests"`
 	// Outside are the requests that its match does not cover.
 	Outside int `json:"outside"`
@@ -55,8 +57,16 @@ type Priced struct {
 	Totals   []Total              `json:"totals"`
 }
 
-// Run hands each request to the plugin, and to before if that is not nil.
-func Run(ctx context.Context, from *Reader, options Options, after, before *Pricer) (*Report, error) {
+// Side is one of two invoices: a Pricer, or Billed.
+type Side interface {
+	// price gives what a request costs, until the next call; emitted is what the
+	// ledger says.
+	price(ctx context.Context, frame *plugin.Frame, emitted jsontext.Value) ([]item, error)
+	report() Priced
+}
+
+// Run hands each request to after, and to before if that is not nil.
+func Run(ctx context.Context, from *Reader, options Options, after, before Side) (*Report, error) {
 	report := new(Report)
 	changes := &changes{top: options.Top}
 	for {
@@ -76,16 +86,16 @@ func Run(ctx context.Context, from *Reader, options Options, after, before *Pric
 		}
 		report.count(arrival(frame))
 		frame.Flags |= plugin.FlagReplay
-		now, err := after.price(ctx, frame)
+		now, err := after.price(ctx, frame, from.emitted)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("line %d: %w", from.line, err)
 		}
 		if before == nil {
 			continue
 		}
-		was, err := before.price(ctx, frame)
+		was, err := before.price(ctx, frame, from.emitted)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("line %d: %w", from.line, err)
 		}
 		changes.add(frame, was, now)
 	}

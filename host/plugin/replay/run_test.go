@@ -51,7 +51,7 @@ func config(text string) func(*plugin.Spec) {
 	return func(s *plugin.Spec) { s.Config = []byte(text) }
 }
 
-func run(t *testing.T, file string, options Options, after, before *Pricer) *Report {
+func run(t *testing.T, file string, options Options, after, before Side) *Report {
 	t.Helper()
 	r, err := NewReader(strings.NewReader(file))
 	if err != nil {
@@ -321,9 +321,58 @@ func TestMemoryIsBounded(t *testing.T) {
 		if err != nil || int64(report.Requests) != n || report.After.Totals[0].Amount.String() != fmt.Sprint(float64(n)/1e6) {
 			t.Fatalf("%d requests: got %+v, %v", n, report, err)
 		}
-		return cap(r.text) + cap(r.frame) + cap(p.bill) + len(p.invoice.rows) + len(p.failures)
+		return cap(r.text) + cap(r.frame) + cap(r.emitted) + cap(p.tally.bill) + len(p.tally.invoice.rows) + len(p.tally.failures)
 	}
 	if few, many := kept(100), kept(20_000); few != many {
 		t.Errorf("after 100 requests %d are kept, after 20,000 %d", few, many)
+	}
+}
+
+// billedLine is a request as the ledger has it, with what was billed.
+func billedLine(f *plugin.Frame, emitted string) string {
+	return strings.Replace(line(f), `[{"frame":"no"}]`, emitted, 1)
+}
+
+// TestBilled compares with what the ledger says, worked out by hand: 10
+// micro-dollars a token.
+func TestBilled(t *testing.T) {
+	p := pricer(t, billing, DefaultMembers(), config(`{"input":0,"output":10000000}`))
+	charge := func(micro int) string {
+		return fmt.Sprintf(`{"plugin":"other","index":0,"kind":1,"data":{"cost":"7","currency":"EUR"}},`+
+			`{"plugin":"billing","index":0,"kind":1,"data":{"cost_micro_usd":%d,"currency":"USD"}}`, micro)
+	}
+	file := billedLine(request("a", "acme", "m", 1, 1), "["+charge(10)+"]") +
+		billedLine(request("b", "acme", "m", 1, 2), "["+charge(15)+","+charge(1)+"]") + // 20
+		billedLine(request("c", "acme", "m", 1, 0), "[]") // nothing, and 0
+	r := run(t, file, Options{Top: 5}, p, NewBilled("billing", DefaultMembers()))
+	d := r.Difference
+	if d.Changed != 1 || len(d.Largest) != 1 || d.Largest[0].AttemptID != "b" || d.Largest[0].Before.String() != "0.000016" || d.Largest[0].Difference.String() != "0.000004" {
+		t.Errorf("got %+v", d)
+	}
+	if len(r.Before.Rows) != 1 || r.Before.Rows[0].Requests != 2 || r.Before.Rows[0].Records != 3 || r.Before.Rows[0].Amount.String() != "0.000026" || r.Before.WithoutRecord != 1 {
+		t.Errorf("billed: got %+v", r.Before)
+	}
+
+	for name, c := range map[string]struct{ emitted, want string }{
+		"a copy":         {`null`, "line 1: no records of what was billed"},
+		"other things":   {`[3]`, "line 1: emitted: a list of number"},
+		"without data":   {`[{"plugin":"billing"}]`, "has no data"},
+		"data of a kind": {`[{"plugin":"billing","data":5}]`, "has no data"},
+	} {
+		reader, err := NewReader(strings.NewReader(billedLine(request("a", "t", "m", 1, 1), c.emitted)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), reader, Options{}, p, NewBilled("billing", DefaultMembers())); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	out, _ := copyOf(t, file, Filter{}, Keep{})
+	reader, err := NewReader(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), reader, Options{}, p, NewBilled("billing", DefaultMembers())); !errors.Is(err, errNotLedger) {
+		t.Errorf("a copy has nothing of what was billed: got %v", err)
 	}
 }
