@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,22 @@ kv: {count: -1, text: "1"}
 	}
 	if kv := c.KV; len(kv) != 2 || string(kv[0].Value) != "\xff\xff\xff\xff\xff\xff\xff\xff" || string(kv[1].Value) != "1" {
 		t.Errorf("the keys are %+v; want a counter of -1 and a text", kv)
+	}
+}
+
+// TestReadme: the case that README.md shows is good.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```yaml\n")
+	example, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("README.md shows no case")
+	}
+	if c := read(t, "README.md", example); len(c.Steps) != 3 {
+		t.Errorf("it has %d steps, want 3", len(c.Steps))
 	}
 }
 
