@@ -159,3 +159,9 @@ func TestConfig(t *testing.T) {
 }
 
 func TestSchema(t *testing.T) { plugintest.CheckSchema(t, new(config).members()) }
+
+func FuzzShape(f *testing.F) {
+	o := defaults()
+	o.always = true
+	plugintest.FuzzHook(f, plugin.HookShape, func(r wasmeter.Request, out *wasmeter.Answer) { o.shape(r, out) }, threeChoices())
+}

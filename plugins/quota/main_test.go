@@ -353,3 +353,12 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 }
+
+func FuzzRequest(f *testing.F) {
+	o := defaults()
+	const config = `{"headers":true,"default":{"limits":[{"window":"minute","tokens":60,"per":"key"},{"window":"month","tokens":100,"per":"model"}]}}`
+	if err := o.read([]byte(config)); err != nil {
+		f.Fatal(err)
+	}
+	plugintest.FuzzHook(f, plugin.HookRequest, o.request, asked("acme", "10:20:30"))
+}

@@ -160,3 +160,11 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+func FuzzShape(f *testing.F) {
+	o := defaults()
+	if err := o.read([]byte(with(tightTargets, micro, `,"endings":{"aborted":"judge"}`))); err != nil {
+		f.Fatal(err)
+	}
+	plugintest.FuzzHook(f, plugin.HookShape, o.shape, example())
+}
