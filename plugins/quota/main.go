@@ -97,7 +97,11 @@ func (o *config) reserve(r wasmeter.Request, out *wasmeter.Answer, t *tier, now,
 func (o *config) finish(r wasmeter.Request) error {
 	t := o.tierOf(r)
 	reserved, err := strconv.ParseUint(r.Carry(), 10, 63)
-	if err != nil {
+	switch {
+	case err == nil:
+	case r.Flags().Any(wasmeter.Replay):
+		reserved = o.reservation(r) // a request that is finished again has lost what it carried
+	default:
 		reserved = 0 // its request hook failed, and let it pass
 	}
 	change := int64(o.used(r)) - int64(reserved)

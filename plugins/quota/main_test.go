@@ -165,6 +165,7 @@ func TestEnds(t *testing.T) {
 		{"prompt", `,"count":"prompt"`, plugin.OutcomeStop, nil, 30},
 		{"completion", `,"count":"completion"`, plugin.OutcomeStop, nil, 7},
 		{"nothing was carried", "", plugin.OutcomeStop, func(f *plugin.Frame) { f.Carry = "" }, 37 + 50},
+		{"finished again", "", plugin.OutcomeStop, func(f *plugin.Frame) { f.Carry, f.Flags = "", plugin.FlagReplay }, 37},
 		{"more than was set aside", "", plugin.OutcomeStop, func(f *plugin.Frame) { f.CompletionTokens = 200 }, 230},
 		{"its minute is over", "", plugin.OutcomeStop, func(f *plugin.Frame) { f.FinishedNS = uint64(30 * time.Second) }, 50},
 		{"its minute is nearly over", "", plugin.OutcomeStop, func(f *plugin.Frame) { f.FinishedNS = uint64(30*time.Second) - 1 }, 37},
