@@ -109,6 +109,7 @@ func TestServed(t *testing.T) {
 	program, dir := wasmetertest.Build(t), t.TempDir()
 	wasmetertest.BuildPlugin(t, ".", filepath.Join(dir, "billing.wasm"))
 	t.Run("answers", func(t *testing.T) { testAnswers(t, program, dir) })
+	t.Run("replayed", func(t *testing.T) { testReplayed(t, program, dir) })
 	t.Run("misspelt price", func(t *testing.T) { testMisspeltPrice(t, program, dir) })
 	t.Run("another price", func(t *testing.T) { testAnotherPrice(t, program, filepath.Join(dir, "billing.wasm")) })
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"testing"
 )
@@ -29,5 +31,34 @@ func testAnotherPrice(t *testing.T, program, module string) {
 		if !regexp.MustCompile(want).Match(out) {
 			t.Errorf("got\n%s\nwant %s in it", out, want)
 		}
+	}
+}
+
+// testReplayed: what the ledger of the server has is billed again to the same
+// amounts, without the server.
+func testReplayed(t *testing.T, program, dir string) {
+	config, err := filepath.Abs("wasmeter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay := exec.CommandContext(t.Context(), program, "plugin", "replay", "billing.wasm", "usage.jsonl", "--plugin-config", config, "--diff-billed", "billing", "--json")
+	replay.Dir = dir
+	out, err := replay.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var report struct {
+		Requests   int
+		Difference struct {
+			Changed int
+			Totals  []struct{ Before, After string }
+		}
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatal(err)
+	}
+	// The eight answers of testAnswers: 138 + 138 + 218 + 65 + 53 + 53 + 138 + 138.
+	if d := report.Difference; report.Requests != 8 || d.Changed != 0 || len(d.Totals) != 1 || d.Totals[0].Before != "0.000941" || d.Totals[0].After != "0.000941" {
+		t.Errorf("got %s", out)
 	}
 }
