@@ -19,21 +19,26 @@ type generations struct {
 	current *plugin.Current
 }
 
-// loadPlugins loads the configured chain, which may be empty and filled by a
-// reload; counts is told of what they do, kv is where they remember.
-func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, counts *counts, kv plugin.KV) (*generations, error) {
-	h, err := plugin.NewHost(ctx, plugin.Options{
+// pluginOptions are what every plugin of this program is compiled and checked
+// with, in the server and beside it.
+func pluginOptions(logger *slog.Logger) plugin.Options {
+	return plugin.Options{
 		CacheDir:       pluginCache(logger),
 		CompileCommand: compileCommand(),
 		Logger:         logger,
-		Observer:       counts.call,
-		Sampled:        counts.sample,
-		KV:             kv,
 		// A plugin is called for every endpoint.
 		Reserved:        slices.Concat(openai.Reserved(openai.Chat), openai.Reserved(openai.Responses)),
 		ReservedUsage:   openai.ReservedUsage(),
 		ReservedHeaders: []string{"x-request-id", "x-accel-buffering", "x-wasmeter-rewritten-by"},
-	})
+	}
+}
+
+// loadPlugins loads the configured chain, which may be empty and filled by a
+// reload; counts is told of what they do, kv is where they remember.
+func loadPlugins(ctx context.Context, c *config.Config, logger *slog.Logger, counts *counts, kv plugin.KV) (*generations, error) {
+	options := pluginOptions(logger)
+	options.Observer, options.Sampled, options.KV = counts.call, counts.sample, kv
+	h, err := plugin.NewHost(ctx, options)
 	if err != nil {
 		return nil, err
 	}
