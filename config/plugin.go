@@ -113,7 +113,9 @@ func (d *document) readPlugin(n *yaml.Node, at string) Plugin {
 	p := newPlugin()
 	d.origins[at] = d.origin(n)
 	keys := append(schema(p.keys()), key{name: "config"}, key{name: "metrics"})
+	fuelled := false
 	d.mapping(n, keys, at+".", "", func(k *key, n *yaml.Node) {
+		fuelled = fuelled || k.name == "fuel"
 		switch k.name {
 		case "config":
 			p.Config = d.readPluginConfig(n, at+".config")
@@ -123,6 +125,9 @@ func (d *document) readPlugin(n *yaml.Node, at string) Plugin {
 			d.read(k, n, at+".")
 		}
 	})
+	if b, found := plugins.Find(p.Builtin); found && b.Fuel > 0 && !fuelled {
+		p.Fuel = b.Fuel
+	}
 	return p
 }
 

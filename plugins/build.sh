@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds the Go plugins beside their sources. The result depends on the
 # sources and on the Go version alone, so a second build gives the same bytes.
-#   plugins/build.sh           builds into plugins/*/
-#   plugins/build.sh --check   builds elsewhere and compares
+#   plugins/build.sh [NAME...]           builds into plugins/*/, all or those
+#   plugins/build.sh --check [NAME...]   builds elsewhere and compares
 set -eu
 cd "$(dirname "$0")"
 
@@ -11,9 +11,17 @@ build() { # package folder, output file
 		go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -o "$2" "./$1"
 }
 
-for main in */main.go; do
-	name=$(dirname "$main")
-	if [ "${1-}" != --check ]; then
+check=
+if [ "${1-}" = --check ]; then
+	check=yes
+	shift
+fi
+if [ $# = 0 ]; then
+	set -- */main.go
+fi
+for main; do
+	name=${main%/main.go}
+	if [ -z "$check" ]; then
 		build "$name" "$name/$name.wasm"
 		continue
 	fi

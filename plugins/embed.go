@@ -6,8 +6,12 @@ import (
 	"slices"
 )
 
-//go:embed metrics/metrics.wasm
-var metrics []byte
+var (
+	//go:embed billing/billing.wasm
+	billing []byte
+	//go:embed metrics/metrics.wasm
+	metrics []byte
+)
 
 // Builtin is a plugin that is part of the program.
 type Builtin struct {
@@ -18,13 +22,22 @@ type Builtin struct {
 	// Grants are all that it asks for with its usual configuration, as YAML. It
 	// is told to who has left some out; granting stays the operator's to write.
 	Grants string
+	// Fuel is what a call may use unless the configuration says otherwise; 0 is as
+	// for any plugin.
+	Fuel int64
 }
+
+// collecting is enough for a call in which Go's garbage is collected, which
+// takes some 20 million units and comes once in thousands of calls.
+const collecting = 100_000_000
 
 // Builtins lists the plugins that are part of the program, by name. One that is
 // to join them has its module built by build.sh, embedded above and listed here.
 func Builtins() []Builtin {
 	return []Builtin{
-		{"metrics", metrics, "grants: {fields: [metrics]}"},
+		{Name: "billing", Module: billing, Fuel: collecting,
+			Grants: "grants: {fields: [billing], usage_extend: [cost], headers: [x-cost-quote], emit: true, deny: true}"},
+		{Name: "metrics", Module: metrics, Grants: "grants: {fields: [metrics]}"},
 	}
 }
 

@@ -49,12 +49,14 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestBuiltinGrants: what the table says of grants can be pasted into a
-// configuration.
-func TestBuiltinGrants(t *testing.T) {
+// TestBuiltinConfiguration: what the table says of grants can be pasted into a
+// configuration, and its fuel is that of a plugin without a word of it.
+func TestBuiltinConfiguration(t *testing.T) {
+	const usual, less = 5_000_000, 7
 	for _, b := range plugins.Builtins() {
 		file := filepath.Join(t.TempDir(), "wasmeter.yaml")
-		text := "plugins:\n  - name: " + b.Name + "\n    builtin: " + b.Name + "\n    " + b.Grants + "\n"
+		text := "plugins:\n  - name: " + b.Name + "\n    builtin: " + b.Name + "\n    " + b.Grants + "\n" +
+			"  - {name: less, builtin: " + b.Name + ", fuel: 7}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -63,8 +65,15 @@ func TestBuiltinGrants(t *testing.T) {
 			t.Errorf("%v in\n%s", err, text)
 			continue
 		}
-		if len(c.Plugins) != 1 || c.Plugins[0].Builtin != b.Name || !strings.HasPrefix(b.Grants, "grants: {") {
+		if len(c.Plugins) != 2 || c.Plugins[0].Builtin != b.Name || !strings.HasPrefix(b.Grants, "grants: {") {
 			t.Errorf("got %+v of\n%s", c.Plugins, text)
+			continue
+		}
+		if got, want := c.Plugins[0].Fuel, max(b.Fuel, usual); got != want {
+			t.Errorf("%s has %d units of fuel, want %d", b.Name, got, want)
+		}
+		if got := c.Plugins[1].Fuel; got != less {
+			t.Errorf("%s has %d units of fuel where the configuration gives it %d", b.Name, got, less)
 		}
 	}
 }
