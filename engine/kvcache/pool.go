@@ -1,6 +1,7 @@
 // Package kvcache hands out the blocks of the KV cache. It knows integers only:
-// which blocks are free, how many hold each, and which make up a sequence. The
-// keys and values themselves live with the model's backend.
+// which blocks are free, how many hold each, which make up a sequence, and which
+// full ones hold the beginning of another. The keys and values themselves live
+// with the model's backend.
 //
 // The engine's loop owns the pool and every table: no method is called from two
 // goroutines at a time.
@@ -13,13 +14,20 @@ import (
 
 // Pool is a fixed number of blocks of a fixed number of positions each. A block
 // is free, or held by one or more; it becomes free when the last holder lets go.
+//
+// With a prefix cache, a free block may still be registered by what it holds. It
+// counts as free, is found by a table that begins alike, and is given to anyone
+// once no other is free: the one let go longest ago first.
 type Pool struct {
 	blockSize int
-	// free lists the free blocks. It is a stack: the block freed last is the one
-	// whose memory is most likely still in the processor's caches, and a load
-	// that never fills the pool touches only as much memory as it needs.
+	// free lists the free blocks that are not registered. It is a stack: the
+	// block freed last is the one whose memory is most likely still in the
+	// processor's caches, and a load that never fills the pool touches only as
+	// much memory as it needs.
 	free []int32
 	refs []int32 // the number of holders of each block. [blocks]
+	// prefixes is nil without a prefix cache.
+	prefixes *prefixes
 }
 
 // NewPool makes a pool of free blocks of blockSize positions.
@@ -51,34 +59,60 @@ const (
 	maxSlots = 1 << 31
 )
 
+// CachePrefixes makes full blocks findable by what they hold, from here on: see
+// Table.Adopt and Table.Publish, which do nothing without it.
+func (p *Pool) CachePrefixes() {
+	if p.prefixes == nil {
+		p.prefixes = newPrefixes(len(p.refs), p.blockSize)
+	}
+}
+
 // BlockSize is the number of positions of a block.
 func (p *Pool) BlockSize() int { return p.blockSize }
 
 // NumBlocks is the number of blocks, free and held.
 func (p *Pool) NumBlocks() int { return len(p.refs) }
 
-// NumFree is the number of free blocks.
-func (p *Pool) NumFree() int { return len(p.free) }
+// NumFree is the number of free blocks, registered ones among them.
+func (p *Pool) NumFree() int { return len(p.free) + p.NumCached() }
+
+// NumCached is the number of free blocks that are registered.
+func (p *Pool) NumCached() int {
+	if p.prefixes == nil {
+		return 0
+	}
+	return p.prefixes.idle
+}
 
 // Usage is the share of blocks that are held, 0 … 1.
 func (p *Pool) Usage() float64 {
-	return float64(len(p.refs)-len(p.free)) / float64(len(p.refs))
+	return float64(len(p.refs)-p.NumFree()) / float64(len(p.refs))
 }
 
 // Alloc takes a free block for one holder; false when there is none.
 func (p *Pool) Alloc() (block int32, ok bool) {
-	if len(p.free) == 0 {
+	switch {
+	case len(p.free) > 0:
+		block = p.free[len(p.free)-1]
+		p.free = p.free[:len(p.free)-1]
+	case p.NumCached() > 0:
+		block = p.prefixes.oldest
+		p.prefixes.wake(block)
+		p.prefixes.remove(block)
+	default:
 		return 0, false
 	}
-	block = p.free[len(p.free)-1]
-	p.free = p.free[:len(p.free)-1]
 	p.refs[block] = 1
 	return block, true
 }
 
-// Share adds a holder to a block that has one.
-func (p *Pool) Share(block int32) {
-	p.mustBeHeld(block, "share")
+// share adds a holder to a block that has one, or that is registered.
+func (p *Pool) share(block int32) {
+	if p.prefixes.has(block) && p.refs[block] == 0 {
+		p.prefixes.wake(block)
+	} else {
+		p.mustBeHeld(block, "share")
+	}
 	p.refs[block]++
 }
 
@@ -86,7 +120,11 @@ func (p *Pool) Share(block int32) {
 func (p *Pool) Free(block int32) {
 	p.mustBeHeld(block, "free")
 	p.refs[block]--
-	if p.refs[block] == 0 {
+	switch {
+	case p.refs[block] > 0:
+	case p.prefixes.has(block):
+		p.prefixes.rest(block)
+	default:
 		p.free = append(p.free, block)
 	}
 }
@@ -100,39 +138,4 @@ func (p *Pool) mustBeHeld(block int32, action string) {
 	if p.refs[block] < 1 {
 		panic(fmt.Sprintf("kvcache: %s block %d, which nobody holds", action, block))
 	}
-}
-
-// Check verifies the pool, and that the tables are all of its holders: each
-// block is either free or held, once on the list or as often as counted. It is
-// for tests; it takes time and memory in the number of blocks.
-func (p *Pool) Check(tables ...*Table) error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	listed := make([]int32, len(p.refs))
-	for _, b := range p.free {
-		if b < 0 || int(b) >= len(p.refs) {
-			fault("free block %d of %d", b, len(p.refs))
-			continue
-		}
-		listed[b]++
-	}
-	held := make([]int32, len(p.refs))
-	for i, t := range tables {
-		for _, b := range t.blocks {
-			if b < 0 || int(b) >= len(p.refs) {
-				fault("table %d holds block %d of %d", i, b, len(p.refs))
-				continue
-			}
-			held[b]++
-		}
-	}
-	for b, refs := range p.refs {
-		if free := refs == 0; refs < 0 || listed[b] > 1 || free != (listed[b] == 1) {
-			fault("block %d has %d holders and is %d times on the free list", b, refs, listed[b])
-		}
-		if held[b] != refs {
-			fault("block %d has %d holders but is in %d tables", b, refs, held[b])
-		}
-	}
-	return errors.Join(faults...)
 }

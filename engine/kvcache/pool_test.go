@@ -88,6 +88,24 @@ func TestCheckFinds(t *testing.T) {
 		{"in two tables", func(_ *Pool, t *Table) { t.blocks[1] = t.blocks[0] }, "block 0 has 1 holders but is in 2 tables"},
 		{"forgotten", func(_ *Pool, t *Table) { t.blocks = nil }, "block 1 has 1 holders but is in 0 tables"},
 		{"negative count", func(p *Pool, _ *Table) { p.refs[3] = -1 }, "block 3 has -1 holders"},
+		{"registered and unlisted", func(p *Pool, t *Table) {
+			p.CachePrefixes()
+			t.Publish(p, make([]int32, 32))
+			p.prefixes.entries[0].serial = 0
+		}, "1 blocks are registered, and 2 slots are taken"},
+		{"found elsewhere", func(p *Pool, t *Table) {
+			p.CachePrefixes()
+			t.Publish(p, make([]int32, 32))
+			p.prefixes.tokens[3]++
+			p.prefixes.entries[0].hash++
+		}, "block 0 is registered, and its search finds -1"},
+		{"idle and held", func(p *Pool, t *Table) { p.CachePrefixes(); t.Publish(p, make([]int32, 32)); p.prefixes.rest(1) }, "block 1 has 1 holders and is 1 times on the free list"},
+		{"idle and not counted", func(p *Pool, t *Table) {
+			p.CachePrefixes()
+			t.Publish(p, make([]int32, 32))
+			t.Release(p)
+			p.prefixes.idle = 1
+		}, "2 blocks are idle up to 0; counted are 1 up to 0"},
 		{"no such free block", func(p *Pool, _ *Table) { p.free[0] = 4 }, "free block 4 of 4"},
 		{"no such held block", func(_ *Pool, t *Table) { t.blocks[0] = -1 }, "table 0 holds block -1 of 4"},
 	} {
@@ -120,7 +138,7 @@ func TestNothingAllocates(t *testing.T) {
 			}
 			a.Slot(n - 1)
 		}
-		pool.Share(a.Blocks()[0])
+		pool.share(a.Blocks()[0])
 		pool.Free(a.Blocks()[0])
 		a.Release(pool)
 		b.Release(pool)

@@ -118,7 +118,7 @@ func (s *script) run(line string) (result string) {
 	case "share":
 		scan(&name, &other)
 		for _, b := range s.table(name).Blocks() {
-			s.pool.Share(b)
+			s.pool.share(b)
 			s.table(other).blocks = append(s.table(other).blocks, b)
 		}
 	case "alloc":
