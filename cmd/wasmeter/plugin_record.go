@@ -27,8 +27,9 @@ func newPluginRecord(t terminal) *cobra.Command {
 		Use:   "record LEDGER [flags]",
 		Short: "Take requests out of the ledger, for plugin replay",
 		Long: `Copy requests from the server's ledger (ledger.path) to a small file that wasmeter
-plugin replay and wasmeter plugin bench read. A running server's ledger may be read,
-and with --follow what it adds to it, until this command is interrupted.
+plugin replay and wasmeter plugin bench read. LEDGER may be - for stdin, or compressed with
+gzip. A running server's may be read, and with --follow what it adds to it, until this
+command is interrupted.
 
 The file has each request's frame: counts, times, model, tenant, and how it ended. It
 never has a prompt, an answer or what plugins made of them. What clients chose freely is

@@ -116,7 +116,7 @@ func buildNative(ctx context.Context, folder, temp string) (program string, err 
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		return "", err
 	}
-	program = filepath.Join(temp, "native")
+	program = filepath.Join(temp, "native.exe") // Windows wants the ending, nobody minds it
 	build := exec.CommandContext(ctx, "go", "build", "-overlay", list, "-o", program, ".")
 	build.Dir = folder
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=")

@@ -1,9 +1,14 @@
 package replay
 
 import (
+	"bytes"
 	"math/big"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
 // TestParseAmount: the values were written down by hand.
@@ -57,6 +62,27 @@ func FuzzAmount(f *testing.F) {
 		a.Add(&b)
 		if rat(a.String()).Cmp(new(big.Rat).Add(p, q)) != 0 || a.Sign() != new(big.Rat).Add(p, q).Sign() {
 			t.Errorf("%s + %s: got %s", x, y, a)
+		}
+	})
+}
+
+// FuzzRecords: no record and no list of them makes a reader panic, and what is
+// read is within bounds.
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte(`{"cost":"1.5","currency":"EUR"}`))
+	f.Add([]byte(`[{"plugin":"billing","index":0,"kind":1,"data":{"cost_micro_usd":5}}]`))
+	f.Add([]byte(`[{"data":{}},3]`))
+	members := DefaultMembers()
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if c, err := members.read(text); err == nil && (c.amount.places > maxPlaces+6 || len(c.currency) > maxCurrency) {
+			t.Errorf("%q: got %s %s", text, c.amount, c.currency)
+		}
+		if !jsontext.Value(text).IsValid() {
+			return // a reader has checked the line
+		}
+		b := NewBilled("billing", members)
+		if _, err := b.price(t.Context(), &plugin.Frame{}, bytes.TrimSpace(text)); err == nil && b.tally.priced != 1 {
+			t.Errorf("%q: %d requests", text, b.tally.priced)
 		}
 	})
 }
