@@ -11,7 +11,7 @@ import (
 )
 
 //go:embed go/*.go go/README.md
-//go:embed zig/*.zig zig/README.md
+//go:embed zig/*.zig zig/wasmeter.h zig/README.md
 //go:embed rust/Cargo.toml rust/src/*.rs rust/README.md
 //go:embed assemblyscript/*.ts assemblyscript/package.json assemblyscript/README.md
 var sources embed.FS

@@ -102,7 +102,7 @@ func printBuilt(out io.Writer, built *toolchain.Built, r *conformance.Report) er
 	grants := strings.Join(r.Grants, ", ")
 	switch {
 	case r.Refused != "":
-		fmt.Fprintf(table, "refused\t%s\n", r.Refused)
+		fmt.Fprintf(table, "hooks\tunknown: %s; %s in its folder may hold a configuration for it\n", strings.TrimSpace(r.Refused), folderConfig)
 	case len(r.Hooks) == 0:
 		fmt.Fprintf(table, "hooks\tnone; this plugin does nothing\n")
 	default:

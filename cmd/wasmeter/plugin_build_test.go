@@ -62,9 +62,9 @@ func TestPluginNewRefusals(t *testing.T) {
 		code int
 		want string
 	}{
-		{"new billing", exitUsage, "--lang is missing; it is one of go, as, zig, rust"},
+		{"new billing", exitUsage, "--lang is missing; it is one of go, as, zig, rust, c"},
 		{"new --lang go", exitUsage, "accepts 1 arg(s), received 0"},
-		{"new --lang perl billing", exitUsage, `--lang: language "perl" is unknown; use one of go, as, zig, rust`},
+		{"new --lang perl billing", exitUsage, `--lang: language "perl" is unknown; use one of go, as, zig, rust, c`},
 		{"new --lang go my.plugin", exitNotStart, `"my.plugin" is no plugin's name; use 1 to 64 of a-z, 0-9, - and _, a letter or digit first, or give one with --name`},
 		{"new --lang go plug --name a/b", exitNotStart, `"a/b" is no plugin's name`},
 		{"build none", exitNotStart, "none: no such file"},

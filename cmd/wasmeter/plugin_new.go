@@ -24,13 +24,13 @@ func newPluginNew(t terminal) *cobra.Command {
 writes a record of it. The folder has a server's configuration with it, a test, and
 the SDK, so that it builds without a network.
 
-Languages: go, as (AssemblyScript), zig, rust.`,
+Languages: go, as (AssemblyScript), zig, rust, c (by the compiler of Zig).`,
 		Example: `  wasmeter plugin new --lang zig billing
   wasmeter plugin build billing && wasmeter plugin test billing
   cd billing && wasmeter serve sim --config wasmeter.yaml`,
 		Args: func(c *cobra.Command, args []string) (err error) {
 			if lang == "" {
-				return errors.New("--lang is missing; it is one of go, as, zig, rust")
+				return errors.New("--lang is missing; it is one of go, as, zig, rust, c")
 			}
 			if language, err = toolchain.ParseLanguage(lang); err != nil {
 				return fmt.Errorf("--lang: %w", err)
@@ -72,7 +72,7 @@ next:
 			return err
 		},
 	}
-	command.Flags().StringVar(&lang, "lang", "", "`language`: go, as, zig or rust")
+	command.Flags().StringVar(&lang, "lang", "", "`language`: go, as, zig, rust or c")
 	command.Flags().StringVar(&name, "name", "", "`name` of the plugin and its module, of a-z, 0-9, - and _ (default the folder's)")
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return command

@@ -22,6 +22,7 @@ const prices = `{"input": 2500000, "output": 10000000}`
 var billings = []struct{ language, folder string }{
 	{"go", "billing"},
 	{"zig", "billing-zig"},
+	{"c", "billing-c"},
 	{"rust", "billing-rust"},
 	{"assemblyscript", "billing-assemblyscript"},
 }

@@ -14,6 +14,7 @@ import (
 // built by the test.
 var guests = []struct{ language, wasm string }{
 	{"zig", "guests/zig/guest.wasm"},
+	{"c", "guests/c/guest.wasm"},
 	{"rust", "guests/rust/guest.wasm"},
 	{"assemblyscript", "guests/assemblyscript/guest.wasm"},
 }

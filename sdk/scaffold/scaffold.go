@@ -41,6 +41,8 @@ func wordsOf(l toolchain.Language, name string) words {
 			Compiler: "Zig 0.17.1 (`python3 -m pip install ziglang==0.17.1`)", sdk: "zig"},
 		toolchain.Rust: {Source: name + ".rs", MaxFuel: "100_000",
 			Compiler: "Rust 1.63 or later and its wasm32 target", sdk: "rust"},
+		toolchain.C: {Source: name + ".c", MaxFuel: "100_000",
+			Compiler: "Zig 0.17.1, which is a C compiler too (`python3 -m pip install ziglang==0.17.1`)", sdk: "zig"},
 	}[l]
 	w.Name, w.LanguageName = name, l.Title()
 	if w.sdkTo == "" {

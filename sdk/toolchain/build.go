@@ -29,7 +29,7 @@ func (p *Project) Build(ctx context.Context, file string) (*Built, error) {
 	defer os.RemoveAll(work) // what is left of it does no harm
 	made := filepath.Join(work, "plugin.wasm")
 	compile := map[Language]func(context.Context, string, string) (string, error){
-		Go: p.buildGo, AssemblyScript: p.buildAssemblyScript, Zig: p.buildZig, Rust: p.buildRust,
+		Go: p.buildGo, AssemblyScript: p.buildAssemblyScript, Zig: p.buildZig, Rust: p.buildRust, C: p.buildC,
 	}[p.Language]
 	compiler, err := compile(ctx, work, made)
 	if err != nil {

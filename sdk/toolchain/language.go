@@ -18,10 +18,11 @@ const (
 	AssemblyScript Language = "as"
 	Zig            Language = "zig"
 	Rust           Language = "rust"
+	C              Language = "c"
 )
 
 // Languages are all of them, in the order in which they are listed.
-func Languages() []Language { return []Language{Go, AssemblyScript, Zig, Rust} }
+func Languages() []Language { return []Language{Go, AssemblyScript, Zig, Rust, C} }
 
 // ParseLanguage reads a language as people write it.
 func ParseLanguage(word string) (Language, error) {
@@ -41,7 +42,7 @@ func ParseLanguage(word string) (Language, error) {
 
 // Title is the language's own name.
 func (l Language) Title() string {
-	return map[Language]string{Go: "Go", AssemblyScript: "AssemblyScript", Zig: "Zig", Rust: "Rust"}[l]
+	return map[Language]string{Go: "Go", AssemblyScript: "AssemblyScript", Zig: "Zig", Rust: "Rust", C: "C"}[l]
 }
 
 // extension is that of the language's sources.
@@ -62,8 +63,11 @@ func (l Language) isSource(name string) bool {
 
 // sdkFolder is the language's folder in package sdk.
 func (l Language) sdkFolder() string {
-	if l == AssemblyScript {
+	switch l {
+	case AssemblyScript:
 		return "assemblyscript"
+	case C:
+		return "zig" // C's is a header of it
 	}
 	return string(l)
 }

@@ -47,7 +47,7 @@ func Find(path string) (*Project, error) {
 			return newProject(l, filepath.Dir(absolute), filepath.Base(absolute))
 		}
 	}
-	return nil, fmt.Errorf("%s: not the source of a plugin; one ends in .go, .ts, .zig or .rs", path)
+	return nil, fmt.Errorf("%s: not the source of a plugin; one ends in .go, .ts, .zig, .rs or .c", path)
 }
 
 // findIn looks for the sources of a plugin in dir, which the user calls named.
@@ -70,7 +70,7 @@ func findIn(dir, named string) (*Project, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("%s: no plugin's sources: it has no .go, .ts, .zig or .rs file; begin with wasmeter plugin new", named)
+		return nil, fmt.Errorf("%s: no plugin's sources: it has no .go, .ts, .zig, .rs or .c file; begin with wasmeter plugin new", named)
 	case len(found) > 1:
 		return nil, fmt.Errorf("%s: sources in several languages (%s and %s); name the file to build", named, sources[found[0]][0], sources[found[1]][0])
 	}

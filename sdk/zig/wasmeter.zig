@@ -42,8 +42,8 @@ pub const imports = host.imports;
 /// file, `pub const panic = wasmeter.panic;`.
 pub const panic = @import("panic.zig");
 
-// Bits of the hook mask.
-const Mask = packed struct(u32) {
+/// Bits of the hook mask.
+pub const Mask = packed struct(u32) {
     shape: bool,
     finish: bool,
     request: bool,
@@ -65,7 +65,9 @@ const Mask = packed struct(u32) {
 ///     pub fn finish(r: Request) !void
 ///
 /// and asks for what P wants with `pub const wants_events = true`,
-/// wants_choices, wants_request_document and wants_response_document.
+/// wants_choices, wants_request_document and wants_response_document. A P that
+/// declares all hooks and knows only at run time which it has, says so with
+/// `pub fn hooks() Mask`.
 pub fn plugin(comptime P: type) void {
     const mask: Mask = .{
         .shape = @hasDecl(P, "shape"),
@@ -91,7 +93,7 @@ pub fn plugin(comptime P: type) void {
                     return -1;
                 }
             }
-            return @bitCast(mask);
+            return @bitCast(if (@hasDecl(P, "hooks")) P.hooks() else mask);
         }
         fn request(len: u32) callconv(.c) u64 {
             return call(P.request, len);
