@@ -16,7 +16,7 @@ import (
 func newPlugin(t terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plugin",
-		Short: "Look at plugins and test SDKs",
+		Short: "Make, test, measure, replay and watch plugins",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

@@ -54,6 +54,9 @@ func (o *offline) spec(file, setting string) (plugin.Spec, error) {
 			return spec, fmt.Errorf("%s: no such plugin in this program; it has %s", file, strings.Join(plugins.Names(), ", "))
 		}
 		spec.Path, spec.Wasm, spec.UsualGrants = "", builtin.Module, builtin.Grants
+		if spec.Fuel == 0 {
+			spec.Fuel = builtin.Fuel
+		}
 	}
 	if o.fuel != 0 {
 		spec.Fuel = o.fuel
