@@ -9,16 +9,22 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)
 # Packages in which goroutines share something.
 CONCURRENT := ./engine ./engine/backend/... ./host ./host/ledger ./host/metrics ./host/plugin ./cmd/...
 
-.PHONY: help run test model build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden
+.PHONY: help run test model model-gemma model-qwen build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: model build ## fetch the model, build, and serve it on 127.0.0.1:8000
 	@bin/wasmeter serve $(MODEL) --enable-per-request-metrics
 
 model: ## fetch the model into models/ (93 MB, once)
 	@$(PYTHON) models/fetch.py
+
+model-gemma: ## fetch Gemma 3 270M into models/ (241 MB, once)
+	@$(PYTHON) models/fetch.py gemma
+
+model-qwen: ## fetch Qwen2.5-Coder 0.5B into models/ (469 MB, once)
+	@$(PYTHON) models/fetch.py qwen
 
 build: ## build bin/wasmeter
 	@mkdir -p bin
