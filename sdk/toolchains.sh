@@ -36,5 +36,5 @@ asc=$folder/assemblyscript-0.28.20
 install "zig 0.17.1" "'$zig/ziglang/zig' version" \
 	python3 -m pip install --quiet --disable-pip-version-check --target "$zig" ziglang==0.17.1
 install "assemblyscript 0.28.20" "'$asc/node_modules/.bin/asc' --version" \
-	npm install --silent --no-fund --no-audit --prefix "$asc" assemblyscript@0.28.20
+	npm install --loglevel=error --no-fund --no-audit --prefix "$asc" assemblyscript@0.28.20
 install "rust with wasm32" "ls \$(/usr/bin/rustc --print sysroot)/lib/rustlib/wasm32-unknown-unknown/lib && command -v wasm-ld-14" debian_rust

@@ -130,3 +130,26 @@ func TestPluginTestFaults(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, stderr)
 	}
 }
+
+// TestFolderSpec: the entry is that of the module that the sources are built into,
+// wherever the module lies.
+func TestFolderSpec(t *testing.T) {
+	dir := billingFolder(t, "      {}\n")
+	spec, err := folderSpec(dir, "/elsewhere/other.wasm")
+	if err != nil || spec.Name != "billing" || spec.Path != "/elsewhere/other.wasm" || !spec.Grants.Emit {
+		t.Errorf("got %+v, %v; want the plugin billing with its grants", spec, err)
+	}
+	file := filepath.Join(dir, "wasmeter.yaml")
+	if err := os.WriteFile(file, []byte("plugins:\n  - {name: a, path: a.wasm}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folderSpec(dir, "billing.wasm"); err == nil || !strings.Contains(err.Error(), "no plugin has the path billing.wasm") {
+		t.Errorf("another plugin's configuration: got %v, want a fault", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if spec, err := folderSpec(dir, "billing.wasm"); err != nil || spec.Name != "billing" || spec.Grants.Emit {
+		t.Errorf("no configuration: got %+v, %v; want a plugin without grants", spec, err)
+	}
+}

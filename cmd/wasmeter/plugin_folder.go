@@ -16,11 +16,15 @@ import (
 // folderConfig is a plugin's folder's configuration of a server with it.
 const folderConfig = "wasmeter.yaml"
 
-// folderSpec describes the plugin of a folder as its wasmeter.yaml has it, and
-// without one as a plugin that is granted nothing.
+// folderSpec describes the plugin of a folder, whose module is to be found at a
+// path, as the folder's wasmeter.yaml has it, and without one as a plugin that is
+// granted nothing.
 func folderSpec(dir, module string) (plugin.Spec, error) {
-	name := strings.TrimSuffix(filepath.Base(module), ".wasm")
-	spec := plugin.Spec{Name: strings.ToLower(name), Path: module}
+	usual := filepath.Base(module)
+	if project, err := toolchain.Find(dir); err == nil {
+		usual = filepath.Base(project.Module())
+	}
+	spec := plugin.Spec{Name: strings.ToLower(strings.TrimSuffix(usual, ".wasm")), Path: module}
 	file := filepath.Join(dir, folderConfig)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return spec, nil
@@ -29,13 +33,14 @@ func folderSpec(dir, module string) (plugin.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	entry, err := findEntry(c.Plugins, "", module)
-	if err != nil {
-		return spec, fmt.Errorf("%s: %w", file, err)
+	for i := range c.Plugins {
+		if filepath.Base(c.Plugins[i].Path) == usual {
+			spec = c.Plugins[i].Spec
+			spec.Path, spec.SHA256 = module, ""
+			return spec, nil
+		}
 	}
-	spec = entry.Spec
-	spec.Path, spec.SHA256 = module, ""
-	return spec, nil
+	return spec, fmt.Errorf("%s: no plugin has the path %s, which is what the folder's sources are built into", file, usual)
 }
 
 // folderModule finds the module of a plugin's folder. stale is the source that it
