@@ -48,8 +48,10 @@ type command struct {
 
 // Stats is the state of the engine after its last step.
 type Stats struct {
-	Running, Waiting   int
-	UsedBlocks, Blocks int
+	Running, Waiting int
+	// UsedBlocks of Blocks are held by sequences; CachedBlocks are free, and hold
+	// prefixes until somebody needs them.
+	UsedBlocks, CachedBlocks, Blocks int
 }
 
 // New starts an engine. It owns the model from here on, also when it fails:
@@ -90,6 +92,9 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 	pool, err := kvcache.NewPool(blocks, o.BlockSize)
 	if err != nil {
 		return nil, err
+	}
+	if o.PrefixCaching {
+		pool.CachePrefixes()
 	}
 	if err := m.Reserve(blocks, o.BlockSize); err != nil {
 		return nil, fmt.Errorf("reserve %d KV blocks of %d positions: %w", blocks, o.BlockSize, err)
@@ -246,7 +251,7 @@ func (e *Engine) leftQueue(promptTokens int) {
 // publish keeps the state after a step.
 func (e *Engine) publish(s Step) {
 	e.mu.Lock()
-	e.stats = Stats{Running: s.Running, Waiting: s.Waiting, UsedBlocks: s.UsedBlocks, Blocks: s.Blocks}
+	e.stats = Stats{Running: s.Running, Waiting: s.Waiting, UsedBlocks: s.UsedBlocks, CachedBlocks: s.CachedBlocks, Blocks: s.Blocks}
 	e.mu.Unlock()
 }
 

@@ -24,8 +24,9 @@ type Life struct {
 	DeviceTime time.Duration
 
 	PromptTokens int
-	// CachedTokens is the part of the prompt that was found in the prefix cache.
-	CachedTokens int
+	// CachedTokens is the part of the prompt that was found in the prefix cache,
+	// CacheWriteTokens the part that was computed and put there: whole blocks.
+	CachedTokens, CacheWriteTokens int
 	// CompletionTokens counts sampled tokens through the one that ended the
 	// sequence, that one included.
 	CompletionTokens int
@@ -78,8 +79,9 @@ type Step struct {
 	Preemptions           int
 	// Running and Waiting are the numbers of sequences after the step.
 	Running, Waiting int
-	// UsedBlocks of Blocks hold keys and values after the step.
-	UsedBlocks, Blocks int
+	// UsedBlocks of Blocks are held by sequences after the step; CachedBlocks are
+	// free, and hold prefixes until somebody needs them.
+	UsedBlocks, CachedBlocks, Blocks int
 }
 
 // Capacity is what an engine can hold; it does not change.

@@ -115,7 +115,7 @@ func (l *loop) step() {
 			q.event(&l.options.Listener, Event{Kind: Resumed, Time: start, Tokens: q.pending()})
 			return
 		}
-		q.life.Scheduled = start
+		q.life.Scheduled, q.life.CachedTokens = start, q.computed
 		l.engine.leftQueue(q.prompt)
 		q.event(&l.options.Listener, Event{Kind: Scheduled, Time: start, Tokens: q.pending()})
 	})
@@ -201,7 +201,11 @@ func (l *loop) advance(plan []work, end, took time.Duration) (prompt int) {
 		q.computed += w.rows
 		again := max(min(q.highest, q.computed)-from, 0)
 		q.life.RecomputedTokens += again
-		prompt += max(min(q.computed, q.prompt)-max(from, q.highest), 0)
+		known := max(from, q.highest)
+		prompt += max(min(q.computed, q.prompt)-known, 0)
+		if size := l.options.BlockSize; l.options.PrefixCaching && q.shares() {
+			q.life.CacheWriteTokens += max(min(q.computed, q.prompt)/size-known/size, 0) * size
+		}
 		if w.rows < pending {
 			continue
 		}
@@ -299,6 +303,9 @@ func (l *loop) finish(q *sequence, o Output, end End, at time.Duration) {
 func (l *loop) fail(plan []work, err error, end time.Duration) {
 	l.options.Logger.Error("step not computed", "error", err, "sequences", len(plan), "rows", l.batch.Rows())
 	for _, w := range plan {
+		w.seq.table.Forget(l.scheduler.pool)
+	}
+	for _, w := range plan {
 		l.finish(w.seq, Output{Finish: Failed}, End{Err: err, StopToken: -1}, end)
 	}
 }
@@ -308,6 +315,7 @@ func (l *loop) observe(s Step) {
 	s.Running, s.Waiting = len(l.scheduler.running), l.scheduler.waiting.len
 	s.Blocks = l.scheduler.pool.NumBlocks()
 	s.UsedBlocks = s.Blocks - l.scheduler.pool.NumFree()
+	s.CachedBlocks = l.scheduler.pool.NumCached()
 	l.engine.publish(s)
 	if f := l.options.Listener.Step; f != nil {
 		f(s)

@@ -92,8 +92,9 @@ func (s subject) engine(t *testing.T, change func(*engine.Options)) *engine.Engi
 // outcome is all that a request's numbers say: tokens, and the log
 // probabilities of each and of the most likely others, to the bit.
 type outcome struct {
-	tokens      []sample.Token
-	preemptions int
+	// tokens are those of the first choice, then the next one's.
+	tokens                       []sample.Token
+	preemptions, cached, written int
 }
 
 func run(t *testing.T, e *engine.Engine, requests []*engine.Request) []outcome {
@@ -108,17 +109,21 @@ func run(t *testing.T, e *engine.Engine, requests []*engine.Request) []outcome {
 	out := make([]outcome, len(requests))
 	for i, s := range streams {
 		var d engine.Delivery
+		choices := make([][]sample.Token, requests[i].N)
 		for s.Receive(&d, nil) == nil {
 			for _, o := range d.Outputs {
-				out[i].tokens = append(out[i].tokens, o.Tokens...)
+				choices[o.Choice] = append(choices[o.Choice], o.Tokens...)
 				if o.Finish != engine.None {
-					out[i].preemptions = o.Life.Preemptions
+					out[i].preemptions += o.Life.Preemptions
+					out[i].cached += o.Life.CachedTokens
+					out[i].written += o.Life.CacheWriteTokens
 				}
 				if o.Finish == engine.Failed {
 					t.Fatalf("request %d: %v", i, o.Err)
 				}
 			}
 		}
+		out[i].tokens = slices.Concat(choices...)
 	}
 	return out
 }
@@ -158,15 +163,7 @@ func TestSharingChangesNothing(t *testing.T) {
 					preemptions := 0
 					for i, got := range run(t, e, requests) {
 						preemptions += got.preemptions
-						if len(got.tokens) != len(want[i].tokens) {
-							t.Fatalf("request %d: %d tokens, alone %d", i, len(got.tokens), len(want[i].tokens))
-						}
-						for j, g := range got.tokens {
-							w := want[i].tokens[j]
-							if g.ID != w.ID || g.Logprob != w.Logprob || !slices.Equal(g.Top, w.Top) {
-								t.Fatalf("request %d, token %d: %+v, alone %+v", i, j, g, w)
-							}
-						}
+						same(t, i, got.tokens, want[i].tokens)
 					}
 					if (preemptions > 0) != c.want {
 						t.Errorf("%d preemptions, want some: %v", preemptions, c.want)
@@ -174,5 +171,18 @@ func TestSharingChangesNothing(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// same compares two runs of a request to the bit.
+func same(t *testing.T, request int, got, want []sample.Token) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("request %d: %d tokens, alone %d", request, len(got), len(want))
+	}
+	for j, g := range got {
+		if w := want[j]; g.ID != w.ID || g.Logprob != w.Logprob || !slices.Equal(g.Top, w.Top) {
+			t.Fatalf("request %d, token %d: %+v, alone %+v", request, j, g, w)
+		}
 	}
 }

@@ -24,6 +24,9 @@ type Options struct {
 	BlockSize int
 	// KVCacheMemory is the memory for keys and values, in bytes. Default 1 GiB.
 	KVCacheMemory int64
+	// PrefixCaching keeps the keys and values of ended sequences, as long as
+	// nobody else needs the memory, for those that begin alike. Default true.
+	PrefixCaching bool
 	// MaxQueuedRequests and MaxQueuedTokens bound what waits: sequences, and
 	// their prompt tokens. Defaults 1024 and 0; 0 is no bound.
 	MaxQueuedRequests, MaxQueuedTokens int
@@ -43,6 +46,7 @@ func Default() Options {
 		MaxNumBatchedTokens: 512,
 		BlockSize:           16,
 		KVCacheMemory:       1 << 30,
+		PrefixCaching:       true,
 		MaxQueuedRequests:   1024,
 	}
 }

@@ -49,6 +49,9 @@ type Request struct {
 	MaxBacklog int
 	// Arrival is the reading of Engine.Now when the request came in.
 	Arrival time.Duration
+	// CacheRoot names those with whom the request shares the keys and values of
+	// equal beginnings: requests with the same root, and no others.
+	CacheRoot [32]byte
 	// Events asks for a record of each event of the request's sequences.
 	Events bool
 }

@@ -52,29 +52,52 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 				return s.plan
 			}
 		}
-		s.plan = append(s.plan, work{q, rows})
-		budget -= rows
+		budget -= s.add(q, rows)
 	}
 	for !short && budget > 0 && len(s.running) < s.maxSeqs && s.waiting.first != nil {
 		q := s.waiting.first
-		rows := q.rows(budget)
-		if !q.table.Grow(s.pool, q.computed+rows) {
+		if !s.admit(q) {
 			break
 		}
-		s.waiting.remove(q)
-		s.running = append(s.running, q)
-		s.plan = append(s.plan, work{q, rows})
-		budget -= rows
 		admitted(q)
+		budget -= s.add(q, q.rows(budget))
 	}
 	return s.plan
+}
+
+// admit lets q run if there is room for all of its known tokens beside what the
+// prefix cache holds of them.
+func (s *scheduler) admit(q *sequence) bool {
+	if q.shares() {
+		q.computed = q.table.Adopt(s.pool, q.root, q.tokens)
+	}
+	if !q.table.Grow(s.pool, len(q.tokens)) {
+		q.table.Release(s.pool)
+		q.computed = 0
+		return false
+	}
+	s.waiting.remove(q)
+	s.running = append(s.running, q)
+	return true
+}
+
+// add puts rows of q into the plan, and returns their number. The blocks that
+// they fill can be found from here on: a step stores all keys and values of a
+// layer before it reads any, so that a sequence admitted to the same step may
+// share them.
+func (s *scheduler) add(q *sequence, rows int) int {
+	s.plan = append(s.plan, work{q, rows})
+	if q.shares() {
+		q.table.Publish(s.pool, q.tokens[:q.computed+rows])
+	}
+	return rows
 }
 
 // idle tells that there is nothing to compute.
 func (s *scheduler) idle() bool { return len(s.running) == 0 && s.waiting.len == 0 }
 
 // preempt takes the newest running sequence's blocks and puts it at the head of
-// the queue; it computes everything again when it returns.
+// the queue; it computes again what the prefix cache has lost when it returns.
 func (s *scheduler) preempt(q *sequence) {
 	q.table.Release(s.pool)
 	q.highest = max(q.highest, q.computed)

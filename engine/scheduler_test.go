@@ -18,7 +18,10 @@ var update = flag.Bool("update", false, "rewrite the expected results of the scr
 // "----" and its printed result. Commands:
 //
 //	pool blocks=N size=N budget=N seqs=N    an empty scheduler
-//	add NAME prompt=N                       a sequence joins the queue
+//	cache                                   the pool caches prefixes
+//	add NAME prompt=N [begin=N] [root=N]    a sequence joins the queue; its prompt
+//	                                        is begin tokens like others', and then
+//	                                        its own
 //	step                                    schedule; rows are computed, and a
 //	                                        sequence that caught up grows by one
 //	end NAME                                a sequence ends or leaves
@@ -86,8 +89,13 @@ func (s *script) do(t *testing.T, command string) string {
 			t.Fatal(err)
 		}
 		s.scheduler = scheduler{pool: pool, budget: args["budget"], maxSeqs: args["seqs"]}
+	case "cache":
+		s.pool.CachePrefixes()
 	case "add":
-		q := &sequence{tokens: make([]int32, args["prompt"]), prompt: args["prompt"]}
+		q := &sequence{tokens: make([]int32, args["prompt"]), prompt: args["prompt"], root: kvcache.Root{byte(args["root"])}}
+		for i := args["begin"]; i < len(q.tokens); i++ {
+			q.tokens[i] = int32(len(s.named) + 1)
+		}
 		s.named[fields[1]], s.names[q] = q, fields[1]
 		s.waiting.add(q)
 	case "end":
@@ -140,5 +148,9 @@ func (s *script) state(t *testing.T) string {
 	if err := s.pool.Check(tables...); err != nil {
 		t.Error(err)
 	}
-	return fmt.Sprintf("running %v waiting %v free %d\n", running, waiting, s.pool.NumFree())
+	cached := ""
+	if n := s.pool.NumCached(); n > 0 {
+		cached = fmt.Sprintf(" cached %d", n)
+	}
+	return fmt.Sprintf("running %v waiting %v free %d%s\n", running, waiting, s.pool.NumFree(), cached)
 }

@@ -26,6 +26,8 @@ type sequence struct {
 	// below it are computed again.
 	highest int
 	table   kvcache.Table
+	// root names those with whom the table's blocks are shared.
+	root kvcache.Root
 	// scored holds the prompt's tokens with their log probabilities, as far as
 	// they are known and if they are wanted; delivered with the first token.
 	scored  []sample.Token
@@ -52,6 +54,7 @@ func newSequence(s *Stream, choice int, queued time.Duration, e *Engine) *sequen
 		tokens:  append(make([]int32, 0, min(limit, len(prompt)+256)), prompt...),
 		prompt:  len(prompt),
 		limit:   limit,
+		root:    r.CacheRoot,
 		sampler: sample.NewSampler(r.Sampling, choice, prompt, e.shape.Vocab),
 		text:    newText(r, e.tokenizer),
 	}
@@ -75,6 +78,10 @@ func (q *sequence) event(l *Listener, e Event) {
 
 // pending is the number of known tokens that are not computed.
 func (q *sequence) pending() int { return len(q.tokens) - q.computed }
+
+// shares tells whether q's blocks come from and go to the prefix cache. A prompt
+// that is scored needs the logits of all its rows.
+func (q *sequence) shares() bool { return q.scored == nil }
 
 // output is the number of tokens sampled so far.
 func (q *sequence) output() int { return len(q.tokens) - q.prompt }
