@@ -43,8 +43,8 @@ race: ## run the concurrent packages under the race detector (needs a C compiler
 bench: model ## measure tokens per second, kernels and plugins
 	go test -run '^$$' -bench . -benchtime 1s ./engine/... ./kernels/... ./host/...
 
-load: ## measure cost, memory and leaving clients on the simulated device (minutes)
-	WASMETER_LOAD=1 go test -count=1 -v -timeout 20m -run 'TestCostOfMetrics|TestManyStreams|TestHangingUp' ./cmd/wasmeter
+load: ## measure cost, memory, leaving clients and hostile plugins on the simulated device (minutes)
+	WASMETER_LOAD=1 go test -count=1 -v -timeout 20m -run 'TestCostOfMetrics|TestManyStreams|TestHangingUp|TestGapsBesideHostiles' ./cmd/wasmeter
 
 clients: model ## run the official clients' examples (installs the clients once)
 	WASMETER_CLIENT_TESTS=1 go test -count=1 -v ./examples/clients

@@ -78,11 +78,17 @@ func (o *office) ask(t *testing.T, method, path string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return o.read(t, method, path, "Bearer "+strings.TrimSpace(string(token)))
+}
+
+// read asks and reads the answer.
+func (o *office) read(t *testing.T, method, path, authorization string) (int, string) {
+	t.Helper()
 	q, err := http.NewRequest(method, o.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	q.Header.Set("Authorization", authorization)
 	a, err := client.Do(q)
 	if err != nil {
 		t.Fatal(err)
