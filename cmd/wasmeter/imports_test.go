@@ -93,7 +93,9 @@ var importRules = []importRule{
 	{folder: "config", ours: []string{"host", "host/plugin", "engine", "plugins"},
 		others: []string{"github.com/knadh/koanf", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", jsonModule},
 		why:    "the configuration sees packages' options and the built-in plugins' names: which backend there is, only cmd knows"},
-	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "engine", "engine/…", "kernels/cpu", "plugins", "sdk/cases", "sdk/conformance", "sdk/scaffold", "sdk/toolchain"},
+	{folder: "hub", others: []string{jsonModule, sysModule}, never: []string{"encoding/json"}, why: "files come into the cache, whatever they are for"},
+	{folder: "hub/hubtest", why: "a hub for tests speaks the protocol and shares no code with its client"},
+	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "hub", "engine", "engine/…", "kernels/cpu", "plugins", "sdk/cases", "sdk/conformance", "sdk/scaffold", "sdk/toolchain"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, why: "commands put parts together; what a part is made of is its own affair"},
 }
 

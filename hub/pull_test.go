@@ -1,0 +1,588 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wasmeter/wasmeter/hub/hubtest"
+)
+
+const (
+	commitA = "0123456789abcdef0123456789abcdef01234567"
+	token   = "hf_secret"
+)
+
+// noise is a file that does not repeat itself.
+func noise(n int) []byte {
+	data := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(n)})
+	_, _ = r.Read(data) // it does not fail
+	return data
+}
+
+func ggufRepo() *hubtest.Repo {
+	return &hubtest.Repo{Commit: commitA, Branches: []string{"refs/pr/1", "v1"}, Files: map[string][]byte{
+		"README.md":             []byte("a model\n"),
+		"sub/model-Q8_0.gguf":   noise(70_000),
+		"model-Q4_K_M.gguf":     noise(700_000),
+		"mmproj-model-f16.gguf": noise(10),
+	}}
+}
+
+func folderRepo() *hubtest.Repo {
+	return &hubtest.Repo{Commit: commitA, Files: map[string][]byte{
+		"config.json":                      []byte(`{"model_type": "llama"}`),
+		"tokenizer.json":                   []byte(`{}`),
+		"model-00001-of-00002.safetensors": noise(3000),
+		"model-00002-of-00002.safetensors": noise(2000),
+		"model.safetensors.index.json":     []byte(`{"weight_map": {}}`),
+		"onnx/model.onnx":                  noise(50),
+		"README.md":                        []byte("a folder\n"),
+	}}
+}
+
+// newClient makes a client of a hub with an empty cache, that never waits.
+func newClient(t *testing.T, h *hubtest.Hub) *Client {
+	t.Helper()
+	c, err := New(Options{Endpoint: h.URL, Cache: t.TempDir(), Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	c.pause = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	return c
+}
+
+func reference(t *testing.T, text string) Reference {
+	t.Helper()
+	r, err := ParseReference(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func pull(t *testing.T, c *Client, text string) Pulled {
+	t.Helper()
+	p, err := c.Pull(t.Context(), reference(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// refused checks that a pull fails and says all of these.
+func refused(t *testing.T, c *Client, text string, want ...string) {
+	t.Helper()
+	p, err := c.Pull(t.Context(), reference(t, text))
+	if err == nil {
+		t.Fatalf("pulled %+v, want a refusal with %q", p, want)
+	}
+	for _, part := range want {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error is\n  %v\nwant part %q", err, part)
+		}
+	}
+	if strings.Contains(err.Error(), token) || strings.Contains(err.Error(), "signature") {
+		t.Errorf("the error tells a secret: %v", err)
+	}
+}
+
+// layout lists a cache: files with their length, links with their target.
+func layout(t *testing.T, cache string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(cache, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(cache, path)
+		name = filepath.ToSlash(name)
+		if entry.Type()&os.ModeSymlink != 0 {
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			out = append(out, name+" -> "+filepath.ToSlash(target))
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		out = append(out, fmt.Sprintf("%s %d", name, info.Size()))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The layout is the one of huggingface_hub's guide "Understand caching".
+func TestPullLayout(t *testing.T) {
+	repo := ggufRepo()
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": repo})
+	c := newClient(t, h)
+	p := pull(t, c, "org/repo:Q8_0@v1")
+	data := repo.Files["sub/model-Q8_0.gguf"]
+	sum := hubtest.SHA256(data)
+	want := []string{
+		".locks/models--org--repo/" + sum + ".lock 0",
+		"models--org--repo/blobs/" + sum + " 70000",
+		"models--org--repo/refs/v1 40",
+		"models--org--repo/snapshots/" + commitA + "/sub/model-Q8_0.gguf -> ../../../blobs/" + sum,
+	}
+	if got := layout(t, c.options.Cache); !slices.Equal(got, want) {
+		t.Errorf("the cache holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if got, err := os.ReadFile(p.Path); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%s holds %d bytes, %v; want the file's %d", p.Path, len(got), err, len(data))
+	}
+	if p.Commit != commitA || p.Fetched != 70_000 {
+		t.Errorf("pulled %+v", p)
+	}
+	for _, r := range h.Requests() {
+		own := "http://"+r.Host == h.URL
+		if own && r.Token != token || !own && r.Token != "" {
+			t.Errorf("the token %q went along with %s %s to %s", r.Token, r.Method, r.Path, r.Host)
+		}
+	}
+
+	before := len(h.Requests())
+	if again := pull(t, c, "org/repo:Q8_0@v1"); again.Path != p.Path || again.Fetched != 0 {
+		t.Errorf("again: %+v", again)
+	}
+	for _, r := range h.Requests()[before:] {
+		if !strings.HasPrefix(r.Path, "/api/") {
+			t.Errorf("the cached file was asked for again: %+v", r)
+		}
+	}
+	before = len(h.Requests())
+	pull(t, c, "org/repo:Q8_0@"+commitA)
+	if n := len(h.Requests()) - before; n != 0 {
+		t.Errorf("a file of a commit that is in the cache took %d requests, want none", n)
+	}
+}
+
+func TestPullFolder(t *testing.T) {
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/folder": folderRepo()})
+	c := newClient(t, h)
+	p := pull(t, c, "org/folder")
+	entries, err := os.ReadDir(p.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	want := []string{"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json", "tokenizer.json"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%s holds %q, want %q", p.Path, names, want)
+	}
+}
+
+func TestRevisionWithSlashes(t *testing.T) {
+	c := newClient(t, hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo()}))
+	pull(t, c, "org/repo@refs/pr/1")
+	if got, err := os.ReadFile(filepath.Join(c.options.Cache, "models--org--repo", "refs", "refs", "pr", "1")); err != nil || string(got) != commitA {
+		t.Errorf("the revision's file holds %q, %v", got, err)
+	}
+}
+
+// A download that was cut goes on where it was, by one request for the rest.
+func TestResume(t *testing.T) {
+	repo := ggufRepo()
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": repo})
+	c := newClient(t, h)
+	data := repo.Files["model-Q4_K_M.gguf"]
+	partial := c.options.repo("org/repo").partial(hubtest.SHA256(data))
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	c.options.Report = func(p Progress) {
+		if p.Done > 100_000 {
+			interrupt()
+		}
+	}
+	_, err := c.Pull(ctx, reference(t, "org/repo"))
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "goes on from there") {
+		t.Fatalf("interrupted: %v", err)
+	}
+	info, err := os.Stat(partial)
+	if err != nil || info.Size() < 100_000 || info.Size() >= int64(len(data)) {
+		t.Fatalf("the partial file: %v, %v", info, err)
+	}
+	c.options.Report = nil
+	before := len(h.Requests())
+	p := pull(t, c, "org/repo")
+	if got, err := os.ReadFile(p.Path); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the resumed file differs: %v", err)
+	}
+	if p.Fetched != int64(len(data))-info.Size() {
+		t.Errorf("fetched %d bytes, want %d", p.Fetched, int64(len(data))-info.Size())
+	}
+	last := h.Requests()[len(h.Requests())-1]
+	if want := fmt.Sprintf("bytes=%d-", info.Size()); last.Range != want {
+		t.Errorf("the store was asked for the range %q, want %q", last.Range, want)
+	}
+	if n := len(h.Requests()) - before; n > 7 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestDamagedPartialIsFetchedAnew(t *testing.T) {
+	repo := ggufRepo()
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": repo})
+	data := repo.Files["model-Q4_K_M.gguf"]
+	for _, size := range []int{1, 5000, len(data), len(data) + 1} {
+		c := newClient(t, h)
+		partial := c.options.repo("org/repo").partial(hubtest.SHA256(data))
+		if err := os.MkdirAll(filepath.Dir(partial), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(partial, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(pull(t, c, "org/repo").Path); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("a partial file of %d zeros: the file differs: %v", size, err)
+		}
+	}
+}
+
+// A store that breaks off again and again, and one that does not know ranges.
+func TestFlakyServer(t *testing.T) {
+	repo := ggufRepo()
+	data := repo.Files["model-Q4_K_M.gguf"]
+	cut := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(&cutting{ResponseWriter: w, left: 150_000}, r)
+	}
+	for name, wrap := range map[string]func(http.ResponseWriter, *http.Request, http.Handler){
+		"breaks off": cut,
+		"no ranges": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			broken := r.Header.Get("Range") == ""
+			r.Header.Del("Range")
+			if broken {
+				cut(w, r, next)
+				return
+			}
+			next.ServeHTTP(w, r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": repo})
+			h.WrapStore = wrap
+			c := newClient(t, h)
+			var notes []string
+			c.options.Report = func(p Progress) {
+				if p.Note != "" {
+					notes = append(notes, p.Note)
+				}
+			}
+			if got, err := os.ReadFile(pull(t, c, "org/repo").Path); err != nil || !bytes.Equal(got, data) {
+				t.Errorf("the file differs: %v", err)
+			}
+			if len(notes) == 0 || !strings.Contains(notes[0], "trying again in 1s") {
+				t.Errorf("notes: %q", notes)
+			}
+		})
+	}
+}
+
+// cutting ends a response's connection after some bytes.
+type cutting struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	if len(b) > c.left {
+		_, _ = c.ResponseWriter.Write(b[:c.left])
+		panic(http.ErrAbortHandler)
+	}
+	c.left -= len(b)
+	return c.ResponseWriter.Write(b)
+}
+
+func TestBusyServer(t *testing.T) {
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo()})
+	n := 0
+	h.Wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if n++; n%2 == 1 {
+			w.Header().Set("Retry-After", "7")
+			http.Error(w, "busy", http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}
+	c := newClient(t, h)
+	var waits []time.Duration
+	c.pause = func(_ context.Context, d time.Duration) error {
+		waits = append(waits, d)
+		return nil
+	}
+	pull(t, c, "org/repo")
+	if len(waits) < 3 || slices.Min(waits) != 7*time.Second || slices.Max(waits) != 7*time.Second {
+		t.Errorf("waited %v, want 7 s each time, as the server asks", waits)
+	}
+	h.Wrap = func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		http.Error(w, "broken", http.StatusBadGateway)
+	}
+	c.options.Cache = t.TempDir()
+	refused(t, c, "org/repo", "502 Bad Gateway", "is not in the cache")
+}
+
+func TestOffline(t *testing.T) {
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo(), "org/folder": folderRepo()})
+	c := newClient(t, h)
+	online := pull(t, c, "org/repo:Q8_0")
+	folder := pull(t, c, "org/folder")
+	before := len(h.Requests())
+	c.options.Offline = true
+	if p := pull(t, c, "org/repo"); p.Path != online.Path {
+		t.Errorf("offline: %+v, want %s", p, online.Path)
+	}
+	if p := pull(t, c, "org/folder"); p.Path != folder.Path {
+		t.Errorf("offline: %+v, want %s", p, folder.Path)
+	}
+	refused(t, c, "org/repo:Q4_K_M", "HF_HUB_OFFLINE is set", `no GGUF file "Q4_K_M"`, "sub/model-Q8_0.gguf")
+	refused(t, c, "org/repo@v1", "HF_HUB_OFFLINE is set", "revision v1 is not in the cache")
+	refused(t, c, "org/other", "is not in the cache")
+	if n := len(h.Requests()) - before; n != 0 {
+		t.Errorf("offline, %d requests were made", n)
+	}
+
+	// A hub that is gone is as good as none.
+	c.options.Offline = false
+	gone, err := New(Options{Endpoint: "http://127.0.0.1:1", Cache: c.options.Cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.pause = c.pause
+	if p := pull(t, gone, "org/repo"); p.Path != online.Path {
+		t.Errorf("without a hub: %+v, want %s", p, online.Path)
+	}
+	refused(t, gone, "org/other", "127.0.0.1:1", "is not in the cache")
+}
+
+func TestAccess(t *testing.T) {
+	private, gated := ggufRepo(), ggufRepo()
+	private.Token, gated.Token, gated.Gated = "hf_other", "hf_other", true
+	mine := ggufRepo()
+	mine.Token = token
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/private": private, "org/gated": gated, "org/mine": mine})
+	c := newClient(t, h)
+	pull(t, c, "org/mine")
+	refused(t, c, "org/gated", "401", "accept its terms on "+h.URL+"/org/gated", "HF_TOKEN")
+	refused(t, c, "org/private", "401", "is the name right?", "HF_TOKEN")
+	refused(t, c, "org/none", "Repository not found")
+	refused(t, c, "org/mine@v9", "RevisionNotFound", `no revision "v9"`)
+}
+
+func TestNotEnoughRoom(t *testing.T) {
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo()})
+	c := newClient(t, h)
+	c.free = func(string) (uint64, bool) { return 699_999, true }
+	refused(t, c, "org/repo", "700000 bytes (683.6 KiB) are needed", "699999 (683.6 KiB) are free", "HF_HUB_CACHE")
+	for _, r := range h.Requests() {
+		if strings.Contains(r.Path, "resolve") {
+			t.Errorf("asked for %s", r.Path)
+		}
+	}
+	c.free = func(string) (uint64, bool) { return 700_000, true }
+	pull(t, c, "org/repo")
+}
+
+// Two clients of one cache: the second waits and finds the file.
+func TestTwoAtOnce(t *testing.T) {
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo()})
+	a := newClient(t, h)
+	b := newClient(t, h)
+	b.options.Cache = a.options.Cache
+	waiting, fetching := make(chan struct{}), make(chan struct{})
+	b.options.Report = func(p Progress) {
+		if strings.Contains(p.Note, "another process") {
+			close(waiting)
+		}
+	}
+	begun := false
+	a.options.Report = func(p Progress) {
+		if !begun {
+			begun = true
+			close(fetching)
+			<-waiting
+		}
+	}
+	failed := make(chan error, 1)
+	go func() {
+		<-fetching
+		_, err := b.Pull(t.Context(), Reference{Repo: "org/repo", Revision: "main"})
+		failed <- err
+	}()
+	pull(t, a, "org/repo")
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+	n := 0
+	for _, r := range h.Requests() {
+		if strings.Contains(r.Path, "resolve") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("the file was asked for %d times, want once", n)
+	}
+}
+
+// A cache that can't be written serves what it has.
+func TestReadOnlyCache(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere: run as another user")
+	}
+	c := newClient(t, hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo()}))
+	p := pull(t, c, "org/repo")
+	root := filepath.Join(c.options.Cache, "models--org--repo")
+	if err := os.Chmod(root, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(root, 0o700) })
+	if again := pull(t, c, "org/repo"); again.Path != p.Path {
+		t.Errorf("got %+v, want %s", again, p.Path)
+	}
+}
+
+// endless is a body that never ends.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+func TestHostileServer(t *testing.T) {
+	good := hubtest.SHA256(ggufRepo().Files["model-Q4_K_M.gguf"])
+	treeOf := func(entries string) func(http.ResponseWriter, *http.Request, http.Handler) {
+		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.Contains(r.URL.Path, "/tree/") {
+				_, _ = io.WriteString(w, entries)
+				return
+			}
+			next.ServeHTTP(w, r)
+		}
+	}
+	entry := func(path, hash string, size int64) string {
+		return fmt.Sprintf(`[{"type":"file","oid":"%040d","size":1,"path":%q,"lfs":{"oid":%q,"size":%d}}]`, 1, path, hash, size)
+	}
+	body := func(b func(w http.ResponseWriter)) func(http.ResponseWriter, *http.Request, http.Handler) {
+		return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { b(w) }
+	}
+	resolve := func(b func(http.ResponseWriter, *http.Request)) func(http.ResponseWriter, *http.Request, http.Handler) {
+		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.Contains(r.URL.Path, "/resolve/") {
+				b(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		}
+	}
+	type wrap = func(http.ResponseWriter, *http.Request, http.Handler)
+	for _, test := range []struct {
+		name       string
+		hub, store wrap
+		want       []string
+	}{
+		{"parent folder", treeOf(entry("../x.gguf", good, 1)), nil, []string{`"../x.gguf" is not a name inside`}},
+		{"parent inside", treeOf(entry("a/../../x.gguf", good, 1)), nil, []string{"is not a name inside"}},
+		{"absolute", treeOf(entry("/etc/x.gguf", good, 1)), nil, []string{"is not a name inside"}},
+		{"backslash", treeOf(entry(`..\x.gguf`, good, 1)), nil, []string{"is not a name inside"}},
+		{"drive", treeOf(entry(`C:x.gguf`, good, 1)), nil, []string{"is not a name inside"}},
+		{"empty part", treeOf(entry("a//x.gguf", good, 1)), nil, []string{"is not a name inside"}},
+		{"line end", treeOf(entry("a\nx.gguf", good, 1)), nil, []string{"is not a name inside"}},
+		{"hash is a path", treeOf(entry("x.gguf", "../../x", 1)), nil, []string{"has the hash"}},
+		{"large file with a small hash", treeOf(entry("x.gguf", strings.Repeat("0", 40), 1)), nil, []string{"has the hash"}},
+		{"negative size", treeOf(entry("x.gguf", good, -1)), nil, []string{"size of -1"}},
+		{"absurd size", treeOf(entry("x.gguf", good, 1<<60)), nil, []string{"has a size of"}},
+		{"no JSON", treeOf("<html>"), nil, []string{"not what a hub says"}},
+		{"endless list", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.Contains(r.URL.Path, "/tree/") {
+				_, _ = io.Copy(w, endless{})
+				return
+			}
+			next.ServeHTTP(w, r)
+		}, nil, []string{"longer than 16.0 MiB"}},
+		{"list without end of pages", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.Contains(r.URL.Path, "/tree/") {
+				w.Header().Set("Link", `<`+r.URL.Path+`>; rel="next"`)
+				_, _ = io.WriteString(w, "[]")
+				return
+			}
+			next.ServeHTTP(w, r)
+		}, nil, []string{"more than 1000 pages"}},
+		{"list goes to another host", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			w.Header().Set("Link", `<http://elsewhere.invalid/>; rel="next"`)
+			next.ServeHTTP(w, r)
+		}, nil, []string{"another host, elsewhere.invalid"}},
+		{"commit is a path", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.Contains(r.URL.Path, "/revision/") {
+				_, _ = io.WriteString(w, `{"sha": "../../../../etc"}`)
+				return
+			}
+			next.ServeHTTP(w, r)
+		}, nil, []string{`names "../../../../etc" as the commit`}},
+		{"redirects in a circle", resolve(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }), nil, []string{"more than 10 redirections"}},
+		{"redirects to a file", resolve(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "file:///etc/passwd")
+			w.WriteHeader(http.StatusFound)
+		}), nil, []string{"which is no address"}},
+		{"other hash in the header", resolve(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Linked-Etag", `"`+strings.Repeat("0", 64)+`"`)
+		}), nil, []string{"the server's ETag is", good}},
+		{"other size in the header", resolve(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Linked-Size", "5") }), nil, []string{`"5" bytes`, "700000"}},
+		{"other commit in the header", resolve(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Repo-Commit", "f00") }), nil, []string{`of commit "f00"`}},
+		{"wrong bytes", nil, body(func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 700_000)) }), []string{"wrong hash", "want " + good}},
+		{"endless body", nil, body(func(w http.ResponseWriter) { _, _ = io.Copy(w, endless{}) }), []string{"more than the file's size, 700000 bytes"}},
+		{"a byte too many", nil, body(func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 700_001)) }), []string{"more than the file's size"}},
+		{"always empty", nil, body(func(http.ResponseWriter) {}), []string{"ended early", "after 0 of 700000 bytes"}},
+		{"a range unasked", nil, body(func(w http.ResponseWriter) { w.WriteHeader(http.StatusPartialContent) }), []string{"206"}},
+		{"gone", nil, body(func(w http.ResponseWriter) { http.Error(w, "no", http.StatusNotFound) }), []string{"404"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo()})
+			h.Wrap, h.WrapStore = test.hub, test.store
+			c := newClient(t, h)
+			refused(t, c, "org/repo", test.want...)
+			for _, line := range layout(t, c.options.Cache) {
+				if !strings.Contains(line, ".lock") && !strings.Contains(line, ".incomplete") {
+					t.Errorf("left behind: %s", line)
+				}
+			}
+			if above, err := os.ReadDir(filepath.Dir(c.options.Cache)); err != nil || len(above) > 3 {
+				t.Errorf("files beside the cache: %v, %v", above, err)
+			}
+		})
+	}
+}
+
+// The wrong part in answer to a range would be caught by the hash at the end;
+// it is told before.
+func TestWrongRange(t *testing.T) {
+	repo := ggufRepo()
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": repo})
+	h.WrapStore = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Header.Get("Range") == "" {
+			next.ServeHTTP(&cutting{ResponseWriter: w, left: 150_000}, r)
+			return
+		}
+		r.Header.Set("Range", "bytes=10-")
+		next.ServeHTTP(w, r)
+	}
+	refused(t, newClient(t, h), "org/repo", `sends the range "bytes 10-699999/700000", want "bytes`)
+}
