@@ -22,7 +22,7 @@ install() {
 	elif said=$("$@" 2>&1) && sh -c "$probe" >/dev/null 2>&1; then
 		echo "toolchains: $name installed"
 	else
-		echo "toolchains: $name can't be installed, its tests skip: $* said: $(echo "$said" | tail -n 1)" >&2
+		echo "toolchains: $name can't be installed, its tests skip: $* said: $(echo "$said" | grep -v 'complete log' | tail -n 2 | tr '\n' ' ')" >&2
 	fi
 }
 
