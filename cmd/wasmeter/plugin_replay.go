@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,7 @@ type replayFlags struct {
 	diff        string
 	diffSetting string
 	diffBilled  string
+	records     string
 	top         int
 	asJSON      bool
 }
@@ -42,6 +45,9 @@ whose amount changes most.
 The plugin sees the flag replay, the time at which each request ended as its clock, no
 documents, and the carry of its own shape. Its values (kv) begin empty. The hooks request
 and chunk are not called. Nothing that it does has an effect.
+
+--records writes what the plugin emits to a new file, a JSON object a line with attempt,
+plugin and index as its key. So corrections are made: see plugins/billing/README.md.
 
 An amount is a number, or a string of one, and is summed as an exact decimal; where its
 name has the word micro, as cost_micro_usd has, it counts millionths.`,
@@ -66,6 +72,7 @@ name has the word micro, as cost_micro_usd has, it counts millionths.`,
 	flags.StringVar(&f.diff, "diff", "", "module `file` to compare with, as what was before; without it and with --diff-config the same module")
 	flags.StringVar(&f.diffSetting, "diff-config", "", "configuration of what was before, without it that of --plugin-config: "+settingUsage)
 	flags.StringVar(&f.diffBilled, "diff-billed", "", "compare with the records of the plugin of this `name` in FRAMES, which is the ledger's own file")
+	flags.StringVar(&f.records, "records", "", "new `file` for the records that the plugin emits")
 	command.MarkFlagsMutuallyExclusive("diff-billed", "diff")
 	command.MarkFlagsMutuallyExclusive("diff-billed", "diff-config")
 	flags.StringSliceVar(&f.members.Amounts, "amount", f.members.Amounts, "`names` of the member of a record that is its amount; the first that it has counts")
@@ -100,6 +107,20 @@ func (f *replayFlags) run(ctx context.Context, file, frames string) (report *rep
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, after.Close(end)) }()
+	if f.records != "" {
+		// Not one that exists: its records may be on their way to customers.
+		file, openErr := os.OpenFile(f.records, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if openErr != nil {
+			return nil, fmt.Errorf("--records: %w", openErr)
+		}
+		buffered := bufio.NewWriter(file)
+		after.WriteRecords(buffered)
+		defer func() {
+			if err = errors.Join(err, buffered.Flush(), file.Sync(), file.Close()); err != nil {
+				err = errors.Join(err, os.Remove(f.records)) // half of the records are not to be taken for all
+			}
+		}()
+	}
 	var before replay.Side
 	if f.diffBilled != "" {
 		before = replay.NewBilled(f.diffBilled, f.members)

@@ -198,7 +198,7 @@ func (p *prices) members() settings.Members {
 
 func (c *class) members() settings.Members {
 	return settings.Members{
-		{Name: "class", Value: text(&c.name), Required: true},
+		{Name: "class", Value: settings.Text(&c.name, "1 to 32 of a-z, A-Z, 0-9, _ and -", isTier), Required: true},
 		{Name: "pays", Value: pays(&c.pays), Required: true},
 		{Name: "models", Value: models(&c.models)},
 	}

@@ -57,6 +57,7 @@ func TestConfig(t *testing.T) {
 		`{"currency":"EUR","scale":2,"default":{` + prices + `,"minimum":10000}}`: "",
 		`{"currency":"EUR","scale":2,"default":{` + prices + `,"minimum":5000}}`:  `the minimum of "default", 5000, is rounded to 2 decimal places; use a multiple of 10000`,
 		with(`,"unknown":"bill"`):                                                                 `unknown: "bill" is not one of refuse, free`,
+		with(`,"classes":[{"class":"half price","pays":5000}]`):                                   `classes[0].class: "half price" is not 1 to 32 of a-z`,
 		with(`,"classes":[{"class":"batch"}]`):                                                    "classes[0].pays: missing; write a whole number in 0 … 100000, in basis points",
 		with(`,"classes":[{"class":"batch","pays":0.5}]`):                                         "classes[0].pays: 0.5 is not a whole number in 0 … 100000, in basis points of the price: 10000 is all of it",
 		with(`,"classes":[{"class":"batch","pays":100001}]`):                                      "classes[0].pays: 100001 is not",

@@ -26,7 +26,7 @@ func TestSandbox(t *testing.T) {
 	t.Run("many calls", func(t *testing.T) { testManyCalls(t, host, &last) })
 	t.Run("many models", func(t *testing.T) { testManyModels(t, host, &last) })
 	t.Run("grants", func(t *testing.T) { testGrants(t, host) })
-	t.Run("README", func(t *testing.T) { testREADME(t, host) })
+	t.Run("documents", func(t *testing.T) { testREADME(t, host) })
 	t.Run("correction", func(t *testing.T) { testCorrection(t, host) })
 }
 
@@ -158,26 +158,29 @@ func testGrants(t *testing.T, host *plugin.Host) {
 	}
 }
 
-// testREADME runs the configuration that the README shows.
+// testREADME runs the configurations that the README and the examples show. They
+// agree on what 300 tokens at 0.15 and 128 at 0.60 for a million cost: 45 and
+// 76.8 micro-dollars.
 func testREADME(t *testing.T, host *plugin.Host) {
-	current := plugin.NewCurrent(host)
-	defer current.Close(context.Background())
-	s := plugintest.Configured(t, plugintest.README(t), "billing")
-	if s.Fuel != spec("").Fuel {
-		t.Errorf("it has %d units of fuel, want those of a built-in plugin", s.Fuel)
-	}
-	if err := current.Reload(context.Background(), []plugin.Spec{s}); err != nil {
-		t.Fatal(err)
-	}
-	set := current.Acquire()
-	defer set.Release()
-	frame := usualFrame()
-	frame.Model = "smollm2"
-	shaped, err := set.Chain("smollm2", "acme", plugin.EndpointChat).Shape(context.Background(), frame, new(plugin.State))
-	// 300 tokens of the prompt at 0.15 and 128 of the answer at 0.60 for a million:
-	// 45 and 76.8 micro-dollars.
-	if want := `"billing":{"cost":"0.000122","currency":"USD"}`; err != nil || string(shaped.Members) != want {
-		t.Errorf("got %s, %v; want %s", shaped.Members, err, want)
+	for _, file := range []string{plugintest.README(t), "../../examples/config/billing.yaml"} {
+		current := plugin.NewCurrent(host)
+		s := plugintest.Configured(t, file, "billing")
+		if s.Fuel != spec("").Fuel {
+			t.Errorf("%s: it has %d units of fuel, want those of a built-in plugin", file, s.Fuel)
+		}
+		if err := current.Reload(context.Background(), []plugin.Spec{s}); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		set, frame := current.Acquire(), usualFrame()
+		frame.Model = "smollm2"
+		shaped, err := set.Chain("smollm2", "acme", plugin.EndpointChat).Shape(context.Background(), frame, new(plugin.State))
+		if want := `"billing":{"cost":"0.000122","currency":"USD"}`; err != nil || string(shaped.Members) != want {
+			t.Errorf("%s: got %s, %v; want %s", file, shaped.Members, err, want)
+		}
+		set.Release()
+		if err := current.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -37,9 +37,9 @@ func delivered(r wasmeter.Request) usage {
 	return u
 }
 
-// expected is the most that a request will use, as far as it can be known
-// before: nothing is cached and each choice is as long as it may be. known is
-// false if the request has set no limit.
+// expected is what a request uses if nothing is cached and each choice is as long
+// as it may be: what can be known before it runs. Several prompts are taken as
+// one. known is false if the request has set no limit.
 func expected(r wasmeter.Request) (u usage, known bool) {
 	u = usageOf(r)
 	u.context = uint64(r.PromptTokens())

@@ -56,6 +56,12 @@ func isCurrency(s string) bool {
 	return len(s) >= 3 && len(s) <= 8 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
+// isTier: a service tier that a replay keeps, though a client has chosen it.
+func isTier(s string) bool {
+	const longest = 32
+	return s != "" && len(s) <= longest && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+}
+
 // isHeader: the name of a response header, or none.
 func isHeader(s string) bool {
 	name, found := strings.CutPrefix(s, "x-")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,6 +25,9 @@ type Pricer struct {
 	state  plugin.State
 
 	finishes bool // it has the hook that emits
+
+	records io.Writer // gets what is emitted, if not nil
+	line    []byte    // scratch
 
 	tally     tally
 	outside   int // requests that the plugin is not for
@@ -110,6 +114,9 @@ func (p *Pricer) price(ctx context.Context, frame *plugin.Frame, _ jsontext.Valu
 	}
 	for i := range finished.Records {
 		t.add(frame, finished.Records[i].Data)
+	}
+	if err := p.writeRecords(frame, finished.Records); err != nil {
+		return nil, err
 	}
 	if len(finished.Writes) > 0 {
 		if err := p.kv.Write(finished.Writes); err != nil {
