@@ -9,8 +9,14 @@ import (
 var (
 	//go:embed billing/billing.wasm
 	billing []byte
+	//go:embed choices/choices.wasm
+	choices []byte
 	//go:embed metrics/metrics.wasm
 	metrics []byte
+	//go:embed quota/quota.wasm
+	quota []byte
+	//go:embed sla/sla.wasm
+	sla []byte
 )
 
 // Builtin is a plugin that is part of the program.
@@ -31,13 +37,20 @@ type Builtin struct {
 // takes some 20 million units and comes once in thousands of calls.
 const collecting = 100_000_000
 
+// allChoices is enough for as many choices as fit into a result, some 70, which
+// take 0.3 million units each.
+const allChoices = 40_000_000
+
 // Builtins lists the plugins that are part of the program, by name. One that is
 // to join them has its module built by build.sh, embedded above and listed here.
 func Builtins() []Builtin {
 	return []Builtin{
 		{Name: "billing", Module: billing, Fuel: collecting,
 			Grants: "grants: {fields: [billing], usage_extend: [cost], headers: [x-cost-quote], emit: true, deny: true}"},
+		{Name: "choices", Module: choices, Fuel: allChoices, Grants: "grants: {fields: [x_choice_metrics]}"},
 		{Name: "metrics", Module: metrics, Grants: "grants: {fields: [metrics]}"},
+		{Name: "quota", Module: quota, Grants: "grants: {deny: true, kv: {write: true}, headers: [x-quota-limit, x-quota-remaining, x-quota-reset]}"},
+		{Name: "sla", Module: sla, Fuel: collecting, Grants: "grants: {fields: [sla], emit: true, metrics: true}"},
 	}
 }
 
