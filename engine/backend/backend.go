@@ -101,6 +101,9 @@ type Backend interface {
 	// Norm sets dst to the RMS norm of x times w, row by row.
 	// Source: https://arxiv.org/abs/1910.07467.
 	Norm(dst, x Tensor, w Weight, eps float32)
+	// AddNorm adds the RMS norm of x times w to dst, row by row: the end of a
+	// residual branch in models that norm it. x is not changed.
+	AddNorm(dst, x Tensor, w Weight, eps float32)
 	// MatMul sets dst[i] = x·W[i]ᵀ (+ bias[i], unless nil) for several matrices
 	// that share their input.
 	MatMul(dst []Tensor, w, bias []Weight, x Tensor)
@@ -116,8 +119,10 @@ type Backend interface {
 	// Store puts the keys and values of the batch into their slots.
 	Store(kv KV, layer int, k, v Tensor)
 	// Attend sets dst to the causal attention of q over each sequence's cache:
-	// softmax(scale·q·kᵀ)·v, with query heads grouped over key heads.
-	Attend(dst, q Tensor, kv KV, layer int, scale float32)
+	// softmax(scale·q·kᵀ)·v, with query heads grouped over key heads. With a
+	// window above 0, a row sees only the last window positions, its own among
+	// them (Beltagy et al., https://arxiv.org/abs/2004.05150, section 3.1).
+	Attend(dst, q Tensor, kv KV, layer int, scale float32, window int)
 	// Logits computes the rows in the batch's Sample list: dst's row i is
 	// row Sample[i] of x times Wᵀ, on the host. [len(Sample), w.Rows()]; valid
 	// once Sync returned, until the next Begin.

@@ -156,7 +156,7 @@ func (m *llama) Forward(batch *backend.Batch) ([]float32, error) {
 		b.Rotate(q, c.headDim, c.rope)
 		b.Rotate(k, c.headDim, c.rope)
 		b.Store(m.kv, i, k, v)
-		b.Attend(m.attended, q, m.kv, i, scale)
+		b.Attend(m.attended, q, m.kv, i, scale, 0)
 		b.AddMatMul(m.x, l.attnOutput, m.attended)
 
 		b.Norm(m.normed, m.x, l.ffnNorm, c.eps)

@@ -11,6 +11,7 @@ type attentionShape struct {
 	name                    string
 	heads, kvHeads, headDim int
 	blockSize               int
+	window                  int // 0: none
 	// contexts holds the positions that each sequence has in the cache before
 	// the step whose result is compared; the step's rows are shared among the
 	// sequences.
@@ -18,13 +19,18 @@ type attentionShape struct {
 }
 
 var attentionShapes = []attentionShape{
-	{"one head, first positions", 1, 1, 64, 16, []int{0}},
-	{"every head its own", 3, 3, 32, 16, []int{21}},
-	{"three heads a group", 9, 3, 64, 16, []int{0, 40, 5}},
-	{"all heads one group", 4, 1, 8, 8, []int{17, 0}},
-	{"wide heads, small blocks", 2, 1, 128, 4, []int{30}},
-	{"long context", 3, 1, 16, 16, []int{700, 255, 256, 300}},
-	{"blocks of 32", 4, 2, 80, 32, []int{33, 513}},
+	{"one head, first positions", 1, 1, 64, 16, 0, []int{0}},
+	{"every head its own", 3, 3, 32, 16, 0, []int{21}},
+	{"three heads a group", 9, 3, 64, 16, 0, []int{0, 40, 5}},
+	{"all heads one group", 4, 1, 8, 8, 0, []int{17, 0}},
+	{"wide heads, small blocks", 2, 1, 128, 4, 0, []int{30}},
+	{"long context", 3, 1, 16, 16, 0, []int{700, 255, 256, 300}},
+	{"blocks of 32", 4, 2, 80, 32, 0, []int{33, 513}},
+	{"window of one position", 2, 1, 16, 16, 1, []int{0, 300}},
+	{"window smaller than a few rows", 4, 2, 32, 16, 3, []int{254, 0}},
+	{"window of some blocks", 3, 1, 16, 16, 40, []int{700, 255, 0, 239}},
+	{"window of many blocks", 4, 1, 64, 16, 512, []int{500, 1100}},
+	{"window beyond the context", 2, 2, 8, 8, 1 << 20, []int{70}},
 }
 
 // attend fills a cache step by step and returns the attention of the last step.
@@ -77,7 +83,7 @@ func attend(d *device, rows int, s attentionShape) []float32 {
 	batch.Sample = count(batch.Rows())
 	fill(batch)
 	q, out := d.input(s.heads*s.headDim), d.tensor(s.heads*s.headDim)
-	d.b.Attend(out, q, kv, 1, float32(2/math.Sqrt(float64(s.headDim))))
+	d.b.Attend(out, q, kv, 1, float32(2/math.Sqrt(float64(s.headDim))), s.window)
 	return d.read(out)
 }
 

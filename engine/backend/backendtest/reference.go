@@ -111,6 +111,15 @@ func (b *Reference) Norm(dst, x backend.Tensor, w backend.Weight, eps float32) {
 	}
 }
 
+// AddNorm implements backend.Backend.
+func (b *Reference) AddNorm(dst, x backend.Tensor, w backend.Weight, eps float32) {
+	branch := make([]float32, x.Cols())
+	for r := range b.batch.Rows() {
+		norm(branch, x.(*matrix).row(r), w.(*matrix).data, eps)
+		add(dst.(*matrix).row(r), branch)
+	}
+}
+
 // norm sets dst to x / sqrt(mean(x²) + eps) · w.
 func norm(dst, x, w []float32, eps float32) {
 	var sum float64
@@ -199,27 +208,33 @@ func (b *Reference) Store(kv backend.KV, layer int, k, v backend.Tensor) {
 }
 
 // Attend implements backend.Backend.
-func (b *Reference) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale float32) {
+func (b *Reference) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale float32, window int) {
 	c, dim := kv.(*cache), kv.(*cache).shape.HeadDim
 	heads := q.Cols() / dim
 	for _, seq := range b.batch.Seqs {
 		for r := int(seq.Row); r < int(seq.Row+seq.Len); r++ {
+			end := int(b.batch.Positions[r]) + 1
+			start := 0
+			if window > 0 {
+				start = max(0, end-window)
+			}
 			for h := range heads {
 				out := dst.(*matrix).row(r)[h*dim : (h+1)*dim]
 				query := q.(*matrix).row(r)[h*dim : (h+1)*dim]
-				attendHead(out, query, c, layer, h/(heads/c.shape.Heads), seq.Blocks, int(b.batch.Positions[r])+1, scale)
+				attendHead(out, query, c, layer, h/(heads/c.shape.Heads), seq.Blocks, start, end, scale)
 			}
 		}
 	}
 }
 
-// attendHead sets out to softmax(scale·q·kᵀ)·v over the first n positions.
-func attendHead(out, q []float32, c *cache, layer, head int, blocks []int32, n int, scale float32) {
-	at := func(position int) int {
+// attendHead sets out to softmax(scale·q·kᵀ)·v over positions start … end-1.
+func attendHead(out, q []float32, c *cache, layer, head int, blocks []int32, start, end int, scale float32) {
+	at := func(i int) int {
+		position := start + i
 		size := c.shape.BlockSize
 		return c.at(layer, int(blocks[position/size])*size+position%size, head)
 	}
-	weights := make([]float64, n)
+	weights := make([]float64, end-start)
 	highest := math.Inf(-1)
 	for p := range weights {
 		key := c.keys[at(p) : at(p)+len(q)]

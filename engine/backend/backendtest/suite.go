@@ -166,6 +166,12 @@ func operations(tolerance Tolerance) []operation {
 			d.b.Norm(x, x, w, 0.5)
 			return d.read(x, y)
 		})
+		add("add norm", tolerance.Float, func(d *device) []float32 {
+			d.begin(rows)
+			x, y, w := d.input(100), d.input(100), d.weight(gguf.F32, 100)
+			d.b.AddNorm(y, x, w, 1e-5)
+			return d.read(x, y)
+		})
 		add("head norm", tolerance.Float, func(d *device) []float32 {
 			d.begin(rows)
 			x := d.input(3 * 32)

@@ -78,6 +78,7 @@ type attendTask struct {
 	cache   *cache
 	layer   int
 	scale   float32
+	window  int // positions that a row sees; noWindow: all
 	group   int // query heads of a key head
 	size    int // units of a chunk
 	units   int
@@ -85,23 +86,29 @@ type attendTask struct {
 	numSegs int  // segments of the longest tile
 }
 
+// noWindow is above every position, of which a cache has at most 1<<31-1.
+const noWindow = 1 << 31
+
 // Attend implements backend.Backend.
-func (b *Backend) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale float32) {
+func (b *Backend) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale float32, window int) {
+	if window == 0 {
+		window = noWindow
+	}
 	c := kv.(*cache)
 	t := &b.attendTask
-	*t = attendTask{b: b, dst: dst.(*tensor), q: q.(*tensor), cache: c, layer: layer, scale: scale,
+	*t = attendTask{b: b, dst: dst.(*tensor), q: q.(*tensor), cache: c, layer: layer, scale: scale, window: window,
 		group: q.Cols() / c.shape.HeadDim / c.shape.Heads, units: len(b.tiles) * c.shape.Heads}
 	if t.units == 0 {
 		return
 	}
 	b.makeAttentionRoom(t.group, c.shape.HeadDim)
-	positions, work := 0, 0
+	work := 0
 	for i := range b.tiles {
-		positions = max(positions, b.tiles[i].end())
-		work += b.tiles[i].end() * b.tiles[i].rows
+		tile := &b.tiles[i]
+		t.numSegs = max(t.numSegs, (tile.end()+segmentLen-1)/segmentLen-t.firstSegment(tile))
+		work += min(tile.end(), t.window) * tile.rows
 	}
 	cost := attendCost * float64(work*q.Cols())
-	t.numSegs = (positions + segmentLen - 1) / segmentLen
 	threads := len(b.workers.scratch)
 	if t.numSegs > 1 && threads > 1 && t.units < 4*threads {
 		t.shared = true
@@ -132,8 +139,8 @@ func (b *Backend) makeAttentionRoom(group, dim int) {
 func (t *attendTask) run(chunk int, s *scratch) {
 	a := &s.attention
 	if t.shared {
-		unit, segment := chunk/t.numSegs, chunk%t.numSegs
-		if tile, head := t.unit(unit); segment*segmentLen < tile.end() {
+		tile, head := t.unit(chunk / t.numSegs)
+		if segment := t.firstSegment(tile) + chunk%t.numSegs; segment*segmentLen < tile.end() {
 			t.loadQueries(tile, head, a)
 			t.segment(tile, head, segment, a, t.partAt(chunk))
 		}
@@ -144,7 +151,7 @@ func (t *attendTask) run(chunk int, s *scratch) {
 		tile, head := t.unit(unit)
 		t.loadQueries(tile, head, a)
 		a.total.reset()
-		for segment := 0; segment*segmentLen < tile.end(); segment++ {
+		for segment := t.firstSegment(tile); segment*segmentLen < tile.end(); segment++ {
 			t.segment(tile, head, segment, a, a.segment)
 			t.joinSegment(tile, segment, a, a.segment)
 		}
@@ -173,8 +180,9 @@ func (t *attendTask) join() {
 	for unit := range t.units {
 		tile, head := t.unit(unit)
 		a.total.reset()
-		for segment := 0; segment*segmentLen < tile.end(); segment++ {
-			t.joinSegment(tile, segment, a, t.partAt(unit*t.numSegs+segment))
+		first := t.firstSegment(tile)
+		for segment := first; segment*segmentLen < tile.end(); segment++ {
+			t.joinSegment(tile, segment, a, t.partAt(unit*t.numSegs+segment-first))
 		}
 		t.write(tile, head, a)
 	}
@@ -195,33 +203,48 @@ func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch,
 	from := segment * segmentLen
 	n := min(segmentLen, tile.end()-from)
 	queries := tile.rows * group
-	for at := 0; at < n; {
+	start, common := t.visible(tile, 0, from, n)
+	for at := start; at < n; {
 		begin, length := t.stretch(tile, head, from+at, n-at)
 		ops.ScoresF16(a.scores[at:], segmentLen, a.queries, t.cache.keys[begin:begin+length*dim], queries, length, dim)
 		at += length
 	}
 	for r := range tile.rows {
-		visible := tile.visible(r, from, n)
-		for q := r * group; q < (r+1)*group && visible > 0; q++ {
-			scores := a.scores[q*segmentLen:][:visible]
+		lo, hi := t.visible(tile, r, from, n)
+		for q := r * group; q < (r+1)*group && lo < hi; q++ {
+			scores := a.scores[q*segmentLen:][lo:hi]
 			out.highest[q] = ops.Max(scores)
 			out.sum[q] = ops.ExpSum(scores, scores, out.highest[q])
 		}
 	}
 	clear(out.values[:queries*dim])
-	// All rows see what the first does; the rest is each row's own, so that
-	// nobody's result touches a value that it may not see.
-	common := tile.visible(0, from, n)
-	t.accumulate(tile, head, from, 0, common, a.scores, out.values, queries)
-	for r := 1; r < tile.rows; r++ {
-		q := r * group
-		t.accumulate(tile, head, from, common, tile.visible(r, from, n), a.scores[q*segmentLen:], out.values[q*dim:], group)
+	// All rows see what both the last and the first do; the rest is each row's
+	// own, so that nobody's result touches a value that it may not see. A row's
+	// values are added in the order of their positions.
+	begin, _ := t.visible(tile, tile.rows-1, from, n)
+	begin = min(begin, common)
+	for r := range tile.rows {
+		lo, _ := t.visible(tile, r, from, n)
+		t.accumulate(tile, head, from, lo, begin, a.scores[r*group*segmentLen:], out.values[r*group*dim:], group)
+	}
+	t.accumulate(tile, head, from, begin, common, a.scores, out.values, queries)
+	for r := range tile.rows {
+		lo, hi := t.visible(tile, r, from, n)
+		t.accumulate(tile, head, from, max(lo, common), hi, a.scores[r*group*segmentLen:], out.values[r*group*dim:], group)
 	}
 }
 
-// visible is how many of the n positions from from on row r attends to.
-func (t *tile) visible(r, from, n int) int {
-	return max(0, min(n, t.position+r+1-from))
+// visible returns which of the n positions from from on row r attends to: lo …
+// hi-1 of them.
+func (t *attendTask) visible(tile *tile, r, from, n int) (lo, hi int) {
+	end := tile.position + r + 1 - from
+	hi = max(0, min(n, end))
+	return min(hi, max(0, end-t.window)), hi
+}
+
+// firstSegment is the first of which any of the tile's rows sees something.
+func (t *attendTask) firstSegment(tile *tile) int {
+	return max(0, tile.position+1-t.window) / segmentLen
 }
 
 // accumulate adds the weighted values of positions from+lo … from+hi-1. Values
@@ -261,7 +284,7 @@ func (p *part) reset() {
 func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s part) {
 	ops, dim := t.b.ops, t.cache.shape.HeadDim
 	for r := range tile.rows {
-		if tile.visible(r, segment*segmentLen, segmentLen) == 0 {
+		if lo, hi := t.visible(tile, r, segment*segmentLen, segmentLen); lo == hi {
 			continue
 		}
 		for q := r * t.group; q < (r+1)*t.group; q++ {

@@ -99,6 +99,7 @@ type Backend struct {
 	// The tasks, kept so that a phase does not allocate.
 	embedTask    embedTask
 	normTask     normTask
+	addNormTask  addNormTask
 	rotateTask   rotateTask
 	storeTask    storeTask
 	quantizeTask quantizeTask
@@ -130,7 +131,7 @@ func New(o Options) (*Backend, error) {
 
 // scratch is a thread's own space. It is sized between phases.
 type scratch struct {
-	row  []float32                               // a dequantised row of a weight
+	row  []float32                               // a dequantised row of a weight, or the norm of a row
 	tail [tailTokens * kernels.GroupRows]float32 // the products of a partial group
 
 	attention attentionScratch

@@ -72,6 +72,30 @@ func (b *Backend) HeadNorm(x backend.Tensor, w backend.Weight, eps float32) {
 	b.Norm(x, x, w, eps)
 }
 
+// addNormTask is AddNorm.
+type addNormTask struct {
+	b      *Backend
+	size   int
+	dst, x *tensor
+	w      []float32
+	eps    float32
+}
+
+// AddNorm implements backend.Backend.
+func (b *Backend) AddNorm(dst, x backend.Tensor, w backend.Weight, eps float32) {
+	b.addNormTask = addNormTask{b: b, dst: dst.(*tensor), x: x.(*tensor), w: w.(*weight).vector, eps: eps}
+	b.overRows(&b.addNormTask, &b.addNormTask.size, 2*normCost*float64(x.Cols()))
+}
+
+func (t *addNormTask) run(chunk int, s *scratch) {
+	s.row = grow(s.row, t.x.cols)
+	from, to := rowRange(chunk, t.size, t.b.batch.Rows())
+	for r := from; r < to; r++ {
+		t.b.ops.RMSNorm(s.row, t.x.row(r), t.w, t.eps)
+		t.b.ops.Add(t.dst.row(r), s.row)
+	}
+}
+
 func (t *normTask) run(chunk int, _ *scratch) {
 	from, to := rowRange(chunk, t.size, t.b.batch.Rows())
 	for r := from; r < to; r++ {
