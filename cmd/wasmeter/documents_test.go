@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var documents = []string{"README.md", "ARCHITECTURE.md", "RATIONALE.md", "CHANGELOG.md", "examples/config/README.md"}
+var documents = []string{"README.md", "ARCHITECTURE.md", "RATIONALE.md", "CHANGELOG.md", "examples/config/README.md", "plugins/billing/README.md"}
 
 func readDocument(t *testing.T, name string) string {
 	t.Helper()
