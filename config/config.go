@@ -26,15 +26,14 @@ import (
 
 // Config is everything that steers a server.
 type Config struct {
-	// Host holds the keys server and metrics.
+	// Host holds the keys server and metrics, and engine.prefix_cache_scope.
 	Host host.Options
 	// Access holds the keys of server that say who may ask.
 	Access Access
 	Model  Model
 	Engine engine.Options
-	// Device, PrefixCache and Speculative are further keys of engine.
+	// Device and Speculative are further keys of engine.
 	Device      Device
-	PrefixCache PrefixCache
 	Speculative Speculative
 	// Plugins is the chain, in order. See Plugin.
 	Plugins []Plugin
@@ -87,17 +86,6 @@ type Device struct {
 	KVCacheType string
 }
 
-// PrefixCache shares the keys and values of equal beginnings of prompts.
-type PrefixCache struct {
-	// Enable asks for it. Default true. No device caches prefixes yet, so that
-	// both values mean the same and usage counts no cached tokens.
-	Enable bool
-	// Scope is who shares: tenant (requests of one tenant) or global. A shared
-	// cache tells one tenant what another asked, by its speed. Default tenant;
-	// global is not available yet.
-	Scope string
-}
-
 // Speculative guesses tokens that the model then checks several at a time.
 type Speculative struct {
 	// Method is none, ngram (guess from the text so far) or draft (a smaller
@@ -140,7 +128,6 @@ func Default() Config {
 		Host:        host.Default(),
 		Engine:      engine.Default(),
 		Device:      Device{Name: "auto", KVCacheType: "f16"},
-		PrefixCache: PrefixCache{Enable: true, Scope: "tenant"},
 		Speculative: Speculative{Method: "none"},
 		Sim: Sim{
 			PrefillPerToken: 50 * time.Microsecond,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wasmeter/wasmeter/host"
 )
 
 // key is one key of the configuration.
@@ -71,8 +73,8 @@ func (c *Config) keys() []key {
 		{name: "engine.block_size", value: intValue{&e.BlockSize}, flag: "block-size", usage: "tokens of a KV block"},
 		{name: "engine.kv_cache_memory", value: sizeValue{&e.KVCacheMemory}, flag: "kv-cache-memory", usage: "memory for keys and values"},
 		{name: "engine.kv_cache_type", value: choice(&c.Device.KVCacheType, "f16", "q8_0"), flag: "kv-cache-type", usage: "how keys and values are stored", only: []string{"f16"}},
-		{name: "engine.enable_prefix_caching", value: boolValue{&c.PrefixCache.Enable}, flag: "enable-prefix-caching", usage: "share equal beginnings of prompts", bare: "true"},
-		{name: "engine.prefix_cache_scope", value: choice(&c.PrefixCache.Scope, "tenant", "global"), only: []string{"tenant"}},
+		{name: "engine.enable_prefix_caching", value: boolValue{&e.PrefixCaching}, flag: "enable-prefix-caching", usage: "keep and share equal beginnings of prompts", bare: "true"},
+		{name: "engine.prefix_cache_scope", value: choice(&c.Host.PrefixCacheScope, host.PrefixCacheTenant, host.PrefixCacheGlobal), flag: "prefix-cache-scope", usage: "who shares them"},
 		{name: "engine.max_queued_requests", value: intValue{&e.MaxQueuedRequests}, flag: "max-num-queued-reqs", usage: "waiting requests before 429; 0 is no bound"},
 		{name: "engine.max_queued_tokens", value: intValue{&e.MaxQueuedTokens}, flag: "max-num-queued-tokens", usage: "waiting prompt tokens before 429; 0 is no bound"},
 		{name: "engine.speculative.method", value: choice(&c.Speculative.Method, "none", "ngram", "draft"), only: []string{"none"}},

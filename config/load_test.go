@@ -64,7 +64,7 @@ func TestGoodFiles(t *testing.T) {
 		want.Host.Metrics.PerRequest, want.Host.Metrics.PromptTokensDetails = true, false
 		want.Model = Model{Path: "models/tiny.gguf", ServedNames: []string{"gpt-4.1", "tiny"}}
 		want.Device = Device{Name: "cpu", Threads: 2, KVCacheType: "f16"}
-		want.PrefixCache.Enable = false
+		want.Engine.PrefixCaching = false
 		e := &want.Engine
 		e.MaxNumSeqs, e.MaxNumBatchedTokens, e.MaxModelLen, e.BlockSize = 8, 256, 1024, 32
 		e.KVCacheMemory, e.MaxQueuedRequests, e.MaxQueuedTokens = 512<<20, 10, 4096
@@ -178,8 +178,8 @@ func TestFlags(t *testing.T) {
 		{"--enable-per-request-metrics", func(c *Config) any { return c.Host.Metrics.PerRequest }, true},
 		{"--enable-force-include-usage", func(c *Config) any { return c.Host.Metrics.ForceIncludeUsage }, "final"},
 		{"--enable-force-include-usage=continuous", func(c *Config) any { return c.Host.Metrics.ForceIncludeUsage }, "continuous"},
-		{"--no-enable-prefix-caching", func(c *Config) any { return c.PrefixCache.Enable }, false},
-		{"--no-enable-prefix-caching --enable-prefix-caching", func(c *Config) any { return c.PrefixCache.Enable }, true},
+		{"--no-enable-prefix-caching", func(c *Config) any { return c.Engine.PrefixCaching }, false},
+		{"--no-enable-prefix-caching --enable-prefix-caching", func(c *Config) any { return c.Engine.PrefixCaching }, true},
 		{"--no-enable-prompt-tokens-details", func(c *Config) any { return c.Host.Metrics.PromptTokensDetails }, false},
 		{"--kv-cache-memory=512MiB", func(c *Config) any { return c.Engine.KVCacheMemory }, int64(512 << 20)},
 		{"--max-num-queued-reqs=0", func(c *Config) any { return c.Engine.MaxQueuedRequests }, 0},

@@ -95,6 +95,7 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 		change(request)
 	}
 	owner, set := ownerOf(c), s.parts.Plugins.Acquire()
+	request.CacheRoot = s.cacheRoot(owner.Tenant, g.CacheSalt)
 	kept := *g // and not the whole decoded body, which it points into
 	r := &run{
 		server:     s,

@@ -9,11 +9,23 @@ import (
 	"time"
 )
 
-// Options steer the HTTP side: keys `server` and `metrics` of the configuration.
+// Options steer the HTTP side: keys `server` and `metrics` of the configuration,
+// and what of `engine` depends on who asks.
 type Options struct {
 	Server  ServerOptions
 	Metrics MetricsOptions
+	// PrefixCacheScope is who shares the keys and values of equal beginnings, key
+	// engine.prefix_cache_scope: the requests of one tenant, or all. A shared
+	// cache tells one tenant what another asked, by its speed. Where nobody shows
+	// an API key, all are one tenant. Default tenant.
+	PrefixCacheScope string
 }
+
+// The values of Options.PrefixCacheScope.
+const (
+	PrefixCacheTenant = "tenant"
+	PrefixCacheGlobal = "global"
+)
 
 // ServerOptions say where and how the server listens.
 type ServerOptions struct {
@@ -69,6 +81,7 @@ func Default() Options {
 			ForceIncludeUsage:   "off",
 			PromptTokensDetails: true,
 		},
+		PrefixCacheScope: PrefixCacheTenant,
 	}
 }
 
@@ -110,6 +123,7 @@ func (o Options) Validate() error {
 	check(oneOf(m.SpecDecode, "none", "summary", "detailed"), "metrics.spec_decode: %q is not one of none, summary, detailed", m.SpecDecode)
 	check(oneOf(m.ForceIncludeUsage, "off", "final", "continuous"), "metrics.force_include_usage: %q is not one of off, final, continuous", m.ForceIncludeUsage)
 	check(m.LogStats || !m.PerRequest, "metrics.per_request: per-request metrics need the engine's statistics, and metrics.log_stats is false (--disable-log-stats); drop one of the two")
+	check(oneOf(o.PrefixCacheScope, PrefixCacheTenant, PrefixCacheGlobal), "engine.prefix_cache_scope: %q is not one of tenant, global", o.PrefixCacheScope)
 	return errors.Join(faults...)
 }
 

@@ -50,6 +50,9 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 	flag(usageChunk, plugin.FlagUsageChunkWanted)
 	for i := range r.choices {
 		r.addLife(&f, &r.choices[i].life)
+		if i%q.N == 0 { // a prompt is written once, by its first choice
+			f.CacheWriteTokens += uint32(r.choices[i].life.CacheWriteTokens)
+		}
 	}
 	if r.chain.WantsChoices() {
 		f.Choices = r.choiceTable()

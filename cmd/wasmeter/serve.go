@@ -26,8 +26,9 @@ func newServe(t terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve [MODEL] [flags]",
 		Short: "Serve a model over the OpenAI API",
-		Long: `Serve a model over the OpenAI API. MODEL is a GGUF file; without it, the one in
-models/ is served.
+		Long: `Serve a model over the OpenAI API. MODEL is a GGUF file or org/repo[:file] of the
+Hugging Face hub, which is fetched if it is not in the cache (wasmeter pull --help);
+without it, the one in models/ is served.
 
 A value comes from the flag, else from the environment (WASMETER_SERVER__PORT),
 else from the file (--config), else it is the default. wasmeter config show
@@ -36,6 +37,7 @@ SIGHUP takes over plugins, API keys, the operators' token and the log's level, a
 so does a change of their files.`,
 		Example: `  wasmeter serve
   wasmeter serve models/SmolLM2-135M-Instruct.Q4_1.gguf --port 9000 --enable-per-request-metrics
+  wasmeter serve bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M
   wasmeter serve --config wasmeter.yaml --max-num-seqs 16 --kv-cache-memory 512MiB
   wasmeter serve sim --sim-step-base 20ms`,
 		Args: cobra.MaximumNArgs(1),
@@ -84,7 +86,7 @@ func serveFlags(command *cobra.Command, t terminal, without string) func(model s
 // serve is the one place that knows every part: it opens them in the order of
 // their dependence, serves until ctx ends, and closes them in reverse. open
 // opens the model, reread reads the configuration again.
-func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.Config, *slog.Logger) (*served, error), reread func() (*config.Config, error)) (err error) {
+func serve(ctx context.Context, t terminal, c *config.Config, open func(context.Context, terminal, *config.Config, *slog.Logger) (*served, error), reread func() (*config.Config, error)) (err error) {
 	level := new(slog.LevelVar)
 	level.Set(levelOf(c.Log.Level))
 	logger := newLogger(t.err, level)
@@ -128,14 +130,14 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(*config.
 	}
 	defer plugins.close(logger)
 
-	model, err := open(c, logger)
+	model, err := open(ctx, t, c, logger)
 	if err != nil {
 		return err
 	}
 	defer model.close(logger)
 
 	counted.metrics = metrics.New(metrics.Options{
-		ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats,
+		ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats, PrefixCaching: c.Engine.PrefixCaching,
 		Plugins: func() []metrics.LoadedPlugin { return loaded(plugins.current) },
 	})
 	options := c.Engine
