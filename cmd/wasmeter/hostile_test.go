@@ -118,6 +118,18 @@ func TestHostilePlugins(t *testing.T) {
 	v.checkCounters(t, ops, calls)
 	v.checkLedger(t)
 	v.checkLog(t, p.logged())
+
+	// An operator stops one: clients are served, and its records stay unpriced.
+	if code, body := ops.ask(t, "POST", "/admin/plugins/trap-in-finish/disable"); code != 200 {
+		t.Fatalf("disable: %d %s", code, body)
+	}
+	if status, body := p.askVillain(t, "trap-in-finish", "disabled", false); status != 200 || !strings.Contains(body, `"completion_tokens":4`) {
+		t.Errorf("disabled: got %d %s", status, body)
+	}
+	v.checkLedger(t, "disabled")
+	if _, text := ops.ask(t, "GET", "/metrics"); !strings.Contains(text, "\n"+`wasmeter_plugin_failures_total{hook="finish",kind="disabled",plugin="trap-in-finish"} 1`+"\n") {
+		t.Error("the finish that was left out is not counted")
+	}
 }
 
 // check compares an answer with what the policy makes of the failure.
@@ -211,9 +223,9 @@ func (v *villains) checkCounters(t *testing.T, ops *office, calls map[string]int
 	}
 }
 
-// checkLedger: each request has its record, and a finish that failed leaves it
-// unpriced.
-func (v *villains) checkLedger(t *testing.T) {
+// checkLedger: each request has its record, those more too, and a finish that
+// failed or was left out leaves it unpriced.
+func (v *villains) checkLedger(t *testing.T, more ...string) {
 	t.Helper()
 	data, err := os.ReadFile(v.ledger())
 	if err != nil {
@@ -237,8 +249,8 @@ func (v *villains) checkLedger(t *testing.T) {
 		}
 	}
 	// Every plugin is asked twice under three policies, that for chunks twice.
-	if want := 6*(len(v.list)-1) + 2; records != want || unpriced != 6 {
-		t.Errorf("%d records, %d of them unpriced; want %d and 6", records, unpriced, want)
+	if want := 6*(len(v.list)-1) + 2 + len(more); records != want || unpriced != 6+len(more) {
+		t.Errorf("%d records, %d of them unpriced; want %d and %d", records, unpriced, want, 6+len(more))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -325,4 +327,30 @@ func TestSetToken(t *testing.T) {
 	if w := o.ask("GET", "/admin/plugins", "Authorization", "Bearer "+text); w.Code != 200 {
 		t.Errorf("the next token: %d %s", w.Code, w.Body)
 	}
+}
+
+// FuzzAddressed: a Host header that is let through is an address, localhost or
+// the configured name, whatever else stands in it.
+func FuzzAddressed(f *testing.F) {
+	for _, host := range []string{"", "localhost", "127.0.0.1:8001", "[::1]:8001", "[::1", "::1", "a:b:c", "ops.example:1", "[fe80::1%eth0]:80", "127.0.0.1:8001.evil", "localhost:"} {
+		f.Add(host)
+	}
+	s := &Server{options: Options{Host: "ops.example"}}
+	f.Fuzz(func(t *testing.T, host string) {
+		if !s.addressed(host) {
+			return
+		}
+		// By net/url, which reads a Host as browsers do.
+		u, err := url.Parse("http://" + strings.ReplaceAll(host, "%", "%25"))
+		if err != nil {
+			return // no browser sends it
+		}
+		name := u.Hostname()
+		if _, err := netip.ParseAddr(name); err != nil && !strings.EqualFold(name, "localhost") && !strings.EqualFold(name, "ops.example") {
+			// An IPv6 address without brackets reads as a name and a port.
+			if _, err := netip.ParseAddr(host); err != nil {
+				t.Errorf("%q is let through, and means %q", host, name)
+			}
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // statuses gives the plugins' status by name.
@@ -228,5 +229,32 @@ func TestLogNamesTheRequest(t *testing.T) {
 		if want := fmt.Sprintf("plugin=test text=hello hook=shape request_id=req-%d attempt_id=att-%d dropped=0", i, i); !strings.Contains(l, "level=WARN") || !strings.Contains(l, want) {
 			t.Errorf("got %s, want a warning with %s", l, want)
 		}
+	}
+}
+
+// TestInitFailsLater: a guest whose init went well when it was loaded, and fails
+// in the instance that a request needs, is a failure of its kind.
+func TestInitFailsLater(t *testing.T) {
+	b := newBench(t)
+	moment := time.Unix(1000, 0)
+	b.now = func() time.Time { return moment }
+	g := goodGuest(`{"fields":{"x_test":1}}`).importing(importModule, "now_unix_ns", signature{"", "I"})
+	later := code(opCall(0), opI64(moment.UnixNano()), []byte{0x55, 0x04, 0x40, 0x00, 0x0b}) // i64.gt_s if unreachable
+	g.with(exportInit, code(later, opI32(int32(maskShape))))
+	p := b.mustLoad(t, g, func(s *Spec) { s.Isolation, s.Grants.Clock = Fresh, true })
+	if got, err := shape(t, p); got != `"x_test":1` || err != nil { // by the instance of the load
+		t.Fatalf("got %s, %v", got, err)
+	}
+	moment = moment.Add(time.Second)
+	_, err := shape(t, p)
+	if kind := failureOf(t, err); kind != FailureInit || !strings.Contains(err.Error(), "unreachable") {
+		t.Errorf("got %v, want a failure of kind init", err)
+	}
+	if last := b.calls[len(b.calls)-1]; last.Failure != FailureInit || last.Fuel != 0 || last.Recycled {
+		t.Errorf("the observer was told %+v", last)
+	}
+	moment = moment.Add(-time.Second)
+	if got, err := shape(t, p); got != `"x_test":1` || err != nil { // no instance was lost
+		t.Errorf("afterwards: got %s, %v", got, err)
 	}
 }
