@@ -36,8 +36,8 @@ const (
 	maxHeads   = 1 << 12
 )
 
-// readConfig reads the hyperparameters of a Llama-shaped model from the keys of
-// its architecture, and reports every fault that it finds.
+// readConfig reads the hyperparameters that all architectures have, from
+// the keys of the file's own, and reports every fault that it finds.
 func readConfig(f *gguf.File, architecture string) (config, error) {
 	r := &keyReader{file: f, prefix: architecture + "."}
 	c := config{architecture: architecture}
@@ -161,22 +161,34 @@ func (r *keyReader) vocabulary() int {
 // with the weights. Keys: docs/gguf.md, section "RoPE".
 func (r *keyReader) rope(headDim int) backend.Rope {
 	dims := r.countOr("rope.dimension_count", maxWidth, headDim)
-	base := r.floatOr("rope.freq_base", 10000)
+	base := r.base("rope.freq_base", 10000)
 	if dims%2 != 0 || dims > headDim {
 		r.faultf("rope.dimension_count: %d of a head's %d values cannot be rotated in pairs", dims, headDim)
-	}
-	if !(base > 0) || math.IsInf(base, 0) {
-		r.faultf("rope.freq_base: %g is not a positive number", base)
 	}
 	factor := r.ropeFactor()
 	if r.err() != nil {
 		return backend.Rope{}
 	}
+	return backend.Rope{Dims: dims, Freqs: ropeFreqs(dims, base, factor)}
+}
+
+// base reads the base of a rope's frequencies.
+func (r *keyReader) base(key string, absent float64) float64 {
+	base := r.floatOr(key, absent)
+	if !(base > 0) || math.IsInf(base, 0) {
+		r.faultf("%s: %g is not a positive number", key, base)
+	}
+	return base
+}
+
+// ropeFreqs returns the angles per position of each pair, for positions that
+// are stretched by a factor. [dims/2]
+func ropeFreqs(dims int, base, factor float64) []float32 {
 	freqs := make([]float32, dims/2)
 	for i := range freqs {
 		freqs[i] = float32(math.Pow(base, -2*float64(i)/float64(dims)) / factor)
 	}
-	return backend.Rope{Dims: dims, Freqs: freqs}
+	return freqs
 }
 
 // ropeFactor returns by how much positions are stretched, 1 for not at all.

@@ -9,7 +9,7 @@ import (
 )
 
 // supported lists the architectures that Load knows, in the file's words.
-var supported = [...]string{"llama"}
+var supported = [...]string{"llama", "qwen2", "qwen3", "gemma3"}
 
 // Load makes the model of a file on a backend, which the model owns if there
 // is no error. The file stays the caller's and must be open until the model is
@@ -22,6 +22,12 @@ func Load(f *gguf.File, b backend.Backend) (Model, error) {
 	switch architecture {
 	case "llama":
 		return newLlama(f, b)
+	case "qwen2":
+		return newQwen2(f, b)
+	case "qwen3":
+		return newQwen3(f, b)
+	case "gemma3":
+		return newGemma3(f, b)
 	}
 	return nil, fmt.Errorf("model file: general.architecture: %q is not supported; supported are: %s", architecture, strings.Join(supported[:], ", "))
 }

@@ -1,0 +1,157 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/gguf"
+)
+
+// decoder is what the architectures share: tokens become a residual stream, the
+// layers of the architecture add to it, and its end becomes logits. An
+// architecture's own file has the layers.
+type decoder struct {
+	config  config
+	backend backend.Backend
+
+	embedding  backend.Weight // [vocab, width]
+	outputNorm backend.Weight // [width]
+	output     backend.Weight // [vocab, width]; the embedding if the file has none
+
+	kv       backend.KV
+	x        backend.Tensor    // residual stream [rows, width]
+	normed   backend.Tensor    // [rows, width]
+	qkv      [3]backend.Tensor // [rows, heads*headDim], then twice [rows, kvHeads*headDim]
+	attended backend.Tensor    // [rows, heads*headDim]
+	gated    backend.Tensor    // [rows, hidden]
+}
+
+// attention holds the weights of a layer's attention.
+type attention struct {
+	norm   backend.Weight    // [width]
+	qkv    [3]backend.Weight // [heads*headDim, width], then twice [kvHeads*headDim, width]
+	output backend.Weight    // [width, heads*headDim]
+}
+
+// feedForward holds the weights of a layer's feed-forward branch.
+type feedForward struct {
+	norm backend.Weight // [width]
+	gate backend.Weight // [hidden, width]
+	up   backend.Weight // [hidden, width]
+	down backend.Weight // [width, hidden]
+}
+
+// newDecoder loads what is not in the layers and makes the activations.
+func newDecoder(c config, l *loader) (*decoder, error) {
+	d := &decoder{config: c, backend: l.backend}
+	d.embedding = l.matrix("token_embd.weight", c.vocab, c.width)
+	d.outputNorm = l.vector("output_norm.weight", c.width)
+	d.output = d.embedding
+	if l.has("output.weight") {
+		d.output = l.matrix("output.weight", c.vocab, c.width)
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	q, kv := c.heads*c.headDim, c.kvHeads*c.headDim
+	for _, t := range []struct {
+		tensor *backend.Tensor
+		cols   int
+	}{
+		{&d.x, c.width}, {&d.normed, c.width},
+		{&d.qkv[0], q}, {&d.qkv[1], kv}, {&d.qkv[2], kv},
+		{&d.attended, q}, {&d.gated, c.hidden},
+	} {
+		var err error
+		if *t.tensor, err = d.backend.NewTensor(t.cols); err != nil {
+			return nil, fmt.Errorf("make activations of %d columns: %w", t.cols, err)
+		}
+	}
+	return d, nil
+}
+
+func (l *loader) attention(layer string, c *config) attention {
+	q, kv := c.heads*c.headDim, c.kvHeads*c.headDim
+	return attention{
+		norm: l.vector(layer+"attn_norm.weight", c.width),
+		qkv: [3]backend.Weight{
+			l.matrix(layer+"attn_q.weight", q, c.width),
+			l.matrix(layer+"attn_k.weight", kv, c.width),
+			l.matrix(layer+"attn_v.weight", kv, c.width),
+		},
+		output: l.matrix(layer+"attn_output.weight", c.width, q),
+	}
+}
+
+func (l *loader) feedForward(layer string, c *config) feedForward {
+	return feedForward{
+		norm: l.vector(layer+"ffn_norm.weight", c.width),
+		gate: l.matrix(layer+"ffn_gate.weight", c.hidden, c.width),
+		up:   l.matrix(layer+"ffn_up.weight", c.hidden, c.width),
+		down: l.matrix(layer+"ffn_down.weight", c.width, c.hidden),
+	}
+}
+
+// attentionScale keeps the products of queries and keys at the size of their
+// values: 1/√headDim. Source: https://arxiv.org/abs/1706.03762, section 3.2.1.
+func (d *decoder) attentionScale() float32 {
+	return float32(1 / math.Sqrt(float64(d.config.headDim)))
+}
+
+// begin starts a step: the residual stream is the embedding times scale.
+func (d *decoder) begin(batch *backend.Batch, scale float32) {
+	d.backend.Begin(batch)
+	d.backend.Embed(d.x, d.embedding, scale)
+}
+
+// finish ends a step: the residual stream becomes logits.
+func (d *decoder) finish(batch *backend.Batch) ([]float32, error) {
+	b := d.backend
+	b.Norm(d.normed, d.x, d.outputNorm, d.config.eps)
+	logits := b.Logits(d.output, d.normed)
+	if err := b.Sync(); err != nil {
+		return nil, fmt.Errorf("forward %d rows on %s: %w", batch.Rows(), b.Name(), err)
+	}
+	return logits, nil
+}
+
+// Shape implements Model.
+func (d *decoder) Shape() Shape {
+	c := &d.config
+	return Shape{
+		Name:         c.name,
+		Architecture: c.architecture,
+		Device:       d.backend.Name(),
+		Vocab:        c.vocab,
+		Context:      c.context,
+		KVBytes:      d.backend.KVBytes(d.kvShape(1, 1)),
+		MaxRows:      d.backend.MaxRows(),
+	}
+}
+
+func (d *decoder) kvShape(blocks, blockSize int) backend.KVShape {
+	c := &d.config
+	return backend.KVShape{Layers: c.layers, Blocks: blocks, BlockSize: blockSize, Heads: c.kvHeads, HeadDim: c.headDim}
+}
+
+// Reserve implements Model.
+func (d *decoder) Reserve(blocks, blockSize int) error {
+	kv, err := d.backend.NewKV(d.kvShape(blocks, blockSize))
+	if err != nil {
+		return fmt.Errorf("reserve a KV cache of %d blocks of %d positions: %w", blocks, blockSize, err)
+	}
+	d.kv = kv
+	return nil
+}
+
+// Close implements Model.
+func (d *decoder) Close() error { return d.backend.Close() }
+
+// layerPrefix begins the names of a layer's tensors.
+func layerPrefix(i int) string { return fmt.Sprintf("blk.%d.", i) }
+
+// newLoader makes the loader of a file's tensors.
+func newLoader(f *gguf.File, b backend.Backend) *loader {
+	return &loader{file: f, backend: b, taken: make(map[string]bool)}
+}
