@@ -49,7 +49,8 @@ func Builtins() []Builtin {
 			Grants: "grants: {fields: [billing], usage_extend: [cost], headers: [x-cost-quote], emit: true, deny: true}"},
 		{Name: "choices", Module: choices, Fuel: allChoices, Grants: "grants: {fields: [x_choice_metrics]}"},
 		{Name: "metrics", Module: metrics, Grants: "grants: {fields: [metrics]}"},
-		{Name: "quota", Module: quota, Grants: "grants: {deny: true, kv: {write: true}, headers: [x-quota-limit, x-quota-remaining, x-quota-reset]}"},
+		{Name: "quota", Module: quota, Fuel: collecting,
+			Grants: "grants: {deny: true, kv: {write: true}, headers: [x-quota-limit, x-quota-remaining, x-quota-reset]}"},
 		{Name: "sla", Module: sla, Fuel: collecting, Grants: "grants: {fields: [sla], emit: true, metrics: true}"},
 	}
 }

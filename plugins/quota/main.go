@@ -38,8 +38,8 @@ func (o *config) request(r wasmeter.Request, out *wasmeter.Answer) {
 		}
 	}
 	// A look before anything is set aside, so that a client who asks again and
-	// again takes no room from others for a moment, and to find the limit that he
-	// has to wait for longest.
+	// again takes no room from others for a moment, and to find the limit whose
+	// window ends last.
 	var refusing standing
 	for i := range t.limits {
 		s, err := t.add(r, &t.limits[i], now, 0)
@@ -96,6 +96,9 @@ func (o *config) reserve(r wasmeter.Request, out *wasmeter.Answer, t *tier, now,
 // finish puts what was used in the place of what was set aside.
 func (o *config) finish(r wasmeter.Request) error {
 	t := o.tierOf(r)
+	if len(t.limits) == 0 {
+		return nil
+	}
 	reserved, err := strconv.ParseUint(r.Carry(), 10, 63)
 	switch {
 	case err == nil:

@@ -21,16 +21,16 @@ const longestWait = secsPerDay
 func (o *config) refuse(r wasmeter.Request, out *wasmeter.Answer, t *tier, s standing, now, need uint64) {
 	wait := s.end - now
 	o.writeHeaders(out, s, now)
-	var m message
+	m := words[:0]
 	m.text("quota exceeded: ").limit(r, t, s.limit, o.count).text("; ").number(s.used).text(" are used or set aside, this request needs up to ").
 		number(need).text("; the ").text(windowNames[s.limit.window]).text(" ends in ").number(wait).text(" s")
-	out.Deny(tooManyRequests, "quota_exceeded", m.String(), uint32(min(wait, longestWait)))
+	out.Deny(tooManyRequests, "quota_exceeded", m.keep(), uint32(min(wait, longestWait)))
 }
 
 // refuseTooLarge denies a request that would not fit into an unused window:
 // waiting does not help it, so that it is no 429.
 func (o *config) refuseTooLarge(r wasmeter.Request, out *wasmeter.Answer, l *limit, t *tier, need uint64) {
-	var m message
+	m := words[:0]
 	m.text("this request needs up to ").number(need).text(" tokens, more than a whole ").text(windowNames[l.window]).text(" allows: ").limit(r, t, l, o.count)
 	switch {
 	case o.count == prompt:
@@ -40,12 +40,14 @@ func (o *config) refuseTooLarge(r wasmeter.Request, out *wasmeter.Answer, l *lim
 	default:
 		m.text("; ask for fewer than ").number(uint64(r.MaxTokens())).text(" tokens")
 	}
-	out.Deny(badRequest, "quota_request_too_large", m.String(), 0)
+	out.Deny(badRequest, "quota_request_too_large", m.keep(), 0)
 }
 
 // unavailable is for counts that can't be reached or have no room.
 func (o *config) unavailable(out *wasmeter.Answer, err error) {
-	wasmeter.Log(wasmeter.Warn, "a request is not counted: "+err.Error())
+	m := words[:0]
+	m.text("a request is not counted: ").text(err.Error())
+	wasmeter.Log(wasmeter.Warn, m.keep())
 	if o.strict {
 		out.Deny(unavailable, "quota_unavailable", "the quota can't be checked at the moment; try again", 1)
 	}
@@ -68,6 +70,10 @@ func (o *config) writeHeaders(out *wasmeter.Answer, s standing, now uint64) {
 // message is a text for people that grows.
 type message []byte
 
+// words is the memory of the last message: a refusal allocates nothing, or who is
+// refused often enough would make garbage that some call has to collect.
+var words message
+
 // mostMessage keeps a message within the ABI's 1 KiB, whatever a model is named.
 const mostMessage = 1000
 
@@ -81,7 +87,11 @@ func (m *message) number(n uint64) *message {
 	return m
 }
 
-func (m *message) String() string { return string((*m)[:min(len(*m), mostMessage)]) }
+// keep gives the text, valid until the next message.
+func (m *message) keep() string {
+	words = *m
+	return view(words[:min(len(words), mostMessage)])
+}
 
 var measureWords = [...]string{total: " tokens per ", prompt: " prompt tokens per ", completion: " completion tokens per "}
 

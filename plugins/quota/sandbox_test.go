@@ -130,6 +130,22 @@ func TestSandbox(t *testing.T) {
 		}
 		t.Logf("no call used more than %d units of fuel", most)
 	})
+	t.Run("memory of refusals", func(t *testing.T) { // the same, or a client could ask until one call runs out of fuel
+		plain := spec(`{"headers":true,"default":{"limits":[{"window":"month","tokens":60}]}}`)
+		plain.Fuel = 5_000_000 // too little to collect garbage with
+		chain, frame, state := plugintest.Load(t, host, plain), asked("mem2", "10:20:30"), new(plugin.State)
+		large := *frame
+		large.MaxTokens = 1000
+		for i := range 30_000 {
+			for _, f := range []*plugin.Frame{frame, &large} {
+				state.Reset()
+				verdict, err := chain.Request(ctx, f, state)
+				if first := i == 0 && f == frame; err != nil || (verdict.Deny == nil) != first {
+					t.Fatalf("request %d: got %+v, %v", i, verdict.Deny, err)
+				}
+			}
+		}
+	})
 	t.Run("refused", func(t *testing.T) {
 		plain := spec(`{"headers":true,"default":{"limits":[{"window":"day","tokens":1000}]}}`)
 		plain.Grants.Headers = nil
