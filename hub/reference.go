@@ -27,10 +27,11 @@ var (
 	commitPattern   = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// ParseReference reads org/repo[:file][@revision].
+// ParseReference reads org/repo[:file][@revision], also as it is copied from a
+// browser: https://huggingface.co/org/repo, hf.co/org/repo.
 func ParseReference(text string) (Reference, error) {
 	r := Reference{Revision: defaultRevision}
-	rest, revision, named := cutLast(text, '@')
+	rest, revision, named := cutLast(withoutHost(text), '@')
 	if named {
 		r.Revision = revision
 	}
@@ -49,6 +50,16 @@ func ParseReference(text string) (Reference, error) {
 		return r, fmt.Errorf("model %q: %q is not a file of the repository", text, r.File)
 	}
 	return r, nil
+}
+
+func withoutHost(text string) string {
+	bare := strings.TrimPrefix(text, "https://")
+	for _, host := range []string{"huggingface.co/", "hf.co/"} {
+		if rest, ok := strings.CutPrefix(bare, host); ok {
+			return strings.TrimSuffix(rest, "/")
+		}
+	}
+	return text
 }
 
 func cutLast(text string, sep byte) (before, after string, found bool) {

@@ -23,6 +23,11 @@ func TestParseReference(t *testing.T) {
 			t.Errorf("%s: written as %s", text, got)
 		}
 	}
+	for _, text := range []string{"https://huggingface.co/org/repo", "https://huggingface.co/org/repo/", "huggingface.co/org/repo", "hf.co/org/repo"} {
+		if got, err := ParseReference(text); err != nil || got.String() != "org/repo" {
+			t.Errorf("%s: got %+v, %v; want org/repo", text, got, err)
+		}
+	}
 	for text, want := range map[string]string{
 		"":                      "not the name of a repository",
 		"repo":                  "not the name of a repository",

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,16 @@ type terminal struct {
 	err     io.Writer // the log, and errors
 }
 
+// getenv gives a variable of the environment, "" if it is not set.
+func (t terminal) getenv(name string) string {
+	for i := len(t.environ) - 1; i >= 0; i-- { // the last one counts
+		if value, ok := strings.CutPrefix(t.environ[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // run runs one command line and gives the exit code.
 func run(ctx context.Context, t terminal) int {
 	accepted := false // the command line, so that a command runs
@@ -62,7 +73,7 @@ request to sandboxed plugins, which decide what the answer says about it.`,
 	root.SetOut(t.out)
 	root.SetErr(t.err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(t), newConfig(t), newKeys(t), newModel(t), newPlugin(t), newVersion(t), newCompilePlugin())
+	root.AddCommand(newServe(t), newConfig(t), newKeys(t), newModel(t), newPlugin(t), newPull(t), newVersion(t), newCompilePlugin())
 	command, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -35,14 +36,12 @@ func (s *served) close(logger *slog.Logger) {
 	}
 }
 
-// loadModel opens the configured model file on the device of this build.
-func loadModel(c *config.Config, logger *slog.Logger) (*served, error) {
-	path := c.Model.Path
-	if path == "" {
-		var err error
-		if path, err = findModel(); err != nil {
-			return nil, err
-		}
+// loadModel opens the configured model on the device of this build; one of a
+// hub is fetched first.
+func loadModel(ctx context.Context, t terminal, c *config.Config, logger *slog.Logger) (*served, error) {
+	path, name, err := findOnDisk(ctx, t, c.Model.Path, logger)
+	if err != nil {
+		return nil, err
 	}
 	begun, size := time.Now(), fileSize(path)
 	logger.Info("loading model", "file", path, "size", bytesText(size))
@@ -58,7 +57,7 @@ func loadModel(c *config.Config, logger *slog.Logger) (*served, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.names = c.Model.ServedNames; len(s.names) == 0 {
-		s.names = []string{modelName(path)}
+		s.names = []string{name}
 	}
 	s.size = size
 	if s.noTemplate != nil {
@@ -129,7 +128,7 @@ const simTemplate = `{% for message in messages %}{{ message.role }}: {{ message
 {% endfor %}assistant: `
 
 // simulate makes a device that takes the configured times.
-func simulate(c *config.Config, _ *slog.Logger) (*served, error) {
+func simulate(_ context.Context, _ terminal, c *config.Config, _ *slog.Logger) (*served, error) {
 	t := tokenizer.Bytes()
 	end, _ := t.EOS() // Bytes has one; sim refuses any other
 	m, err := sim.New(sim.Options{
