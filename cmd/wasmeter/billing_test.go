@@ -89,6 +89,18 @@ func TestBilling(t *testing.T) {
 	testCorrection(t, dir, ledger, blocks[1][1])
 }
 
+// TestBillingCases runs the invoices in plugins/billing/tests, whose costs are
+// worked out in their first lines.
+func TestBillingCases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a Go guest, some seconds; run without -short")
+	}
+	code, out, err := command(t, nil, "plugin", "test", filepath.Join(moduleRoot, "plugins/billing"))
+	if code != 0 || strings.Count(out, "ok  ") != 6 {
+		t.Errorf("exit %d: %s\n%s", code, out, err)
+	}
+}
+
 // testCorrection replays the ledger: what the correction's records add is the
 // difference between its two books, as the README has it.
 func testCorrection(t *testing.T, dir, ledger, config string) {
