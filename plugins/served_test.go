@@ -177,7 +177,8 @@ func testSLA(t *testing.T, program string) {
 		t.Fatalf("no %q in sla.yaml", promised)
 	}
 	// A step of 250 ms misses 200 ms a token, on any machine; nothing misses a day.
-	s := serve(t, program, strings.Replace(config, promised, never, 1), []string{"acme", "other"}, "--sim-step-base=250ms")
+	config = strings.Replace(config, promised, never, 1) + "engine: {max_queued_requests: 2}\n"
+	s := serve(t, program, config, []string{"acme", "other"}, "--sim-step-base=250ms")
 	type verdict struct {
 		Class, Verdict, Currency string
 		Missed                   []string
@@ -204,26 +205,12 @@ func testSLA(t *testing.T, program string) {
 		t.Errorf("a target of the request: got %+v, want missed tpot without a credit", v)
 	}
 
-	records, err := os.ReadFile(filepath.Join(s.dir, "usage.jsonl"))
-	if err != nil {
-		t.Fatal(err)
+	if r := s.ask("acme", "/v1/chat/completions", chat+`,"n":3,"max_tokens":2}`); r.status != http.StatusTooManyRequests {
+		t.Errorf("three sequences where two may wait: got %d %s", r.status, r.text)
 	}
-	var verdicts []string
-	for line := range strings.Lines(string(records)) {
-		var record struct {
-			Emitted []struct {
-				Plugin string
-				Kind   int
-				Data   verdict
-			}
-		}
-		if err := json.Unmarshal([]byte(line), &record); err != nil || len(record.Emitted) != 1 || record.Emitted[0].Kind != 2 {
-			t.Fatalf("%v: want one credit in %s", err, line)
-		}
-		verdicts = append(verdicts, record.Emitted[0].Data.Verdict)
-	}
-	if want := []string{"missed", "missed", "missed", "missed", "met", "missed"}; !slices.Equal(verdicts, want) {
-		t.Errorf("the records say %q, want %q", verdicts, want)
+	want := []string{"missed length", "missed length", "missed length", "missed length", "met length", "missed length", "excluded rejected"}
+	if got := s.credits(); !slices.Equal(got, want) {
+		t.Errorf("the records say %q, want %q", got, want)
 	}
 	request, err := http.NewRequest("GET", s.url+"/metrics", nil)
 	if err != nil {
@@ -243,6 +230,7 @@ func testSLA(t *testing.T, program string) {
 		`wasmeter_plugin_sla_requests_total{class="gold",verdict="missed"} 4`,
 		`wasmeter_plugin_sla_requests_total{class="default",verdict="met"} 1`,
 		`wasmeter_plugin_sla_missed_total{class="gold",dimension="tpot"} 4`,
+		`wasmeter_plugin_sla_requests_total{class="gold",verdict="excluded"} 1`,
 		`wasmeter_plugin_sla_credit_micro_total{class="gold"} 6000`,
 		`wasmeter_plugin_sla_time_to_first_token_seconds_count{class="default"} 2`,
 	} {
@@ -250,6 +238,52 @@ func testSLA(t *testing.T, program string) {
 			t.Errorf("no %s in\n%s", want, lines(string(metrics), "plugin_sla"))
 		}
 	}
+
+	// A client that leaves after its first token is judged by what it saw: the
+	// first token came within a day.
+	request, err = http.NewRequest("POST", s.url+"/v1/chat/completions", strings.NewReader(chat+`,"max_tokens":1000,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+s.keys["other"])
+	request.Header.Set("Content-Type", "application/json")
+	left, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // each takes a step of the engine, in which it sees that a client has left
+		s.ask("other", "/v1/chat/completions", chat+`,"max_tokens":1}`)
+		if slices.Contains(s.credits(), "met client_abort") {
+			return
+		}
+	}
+	t.Errorf("a client that left has no record: %q", s.credits())
+}
+
+// credits are the verdicts and ends that the ledger has, one for each record.
+func (s *server) credits() (all []string) {
+	s.t.Helper()
+	records, err := os.ReadFile(filepath.Join(s.dir, "usage.jsonl"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(records)) {
+		var record struct {
+			Emitted []struct {
+				Plugin string
+				Kind   int
+				Data   struct{ Verdict, Outcome string }
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil || len(record.Emitted) != 1 || record.Emitted[0].Kind != 2 {
+			s.t.Fatalf("%v: want one credit in %s", err, line)
+		}
+		all = append(all, record.Emitted[0].Data.Verdict+" "+record.Emitted[0].Data.Outcome)
+	}
+	return all
 }
 
 func testQuota(t *testing.T, program string) {
