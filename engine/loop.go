@@ -19,6 +19,10 @@ type loop struct {
 	// streams holds the sequences that have not ended, by stream; a choice that
 	// has ended is nil.
 	streams map[*Stream][]*sequence
+	// arrivals counts the sequences that have come.
+	arrivals uint64
+	// deadline is not later than the first one of a stream; 0 if none has any.
+	deadline time.Duration
 
 	// The rest is storage reused from step to step.
 	inbox   []command
@@ -80,16 +84,41 @@ func (l *loop) receive() {
 // admit puts a request's sequences into the waiting queue.
 func (l *loop) admit(s *Stream, queued time.Duration) {
 	seqs := make([]*sequence, s.open)
+	if d := s.req.Deadline; d > 0 && (l.deadline == 0 || d < l.deadline) {
+		l.deadline = d
+	}
 	for i := range seqs {
 		seqs[i] = newSequence(s, i, queued, l.engine)
+		if l.options.SchedulingPolicy == PolicyPriority {
+			seqs[i].priority = s.req.Priority
+		}
+		l.arrivals++
+		seqs[i].arrival = l.arrivals
 		l.scheduler.waiting.add(seqs[i])
 		seqs[i].event(&l.options.Listener, Event{Kind: Queued, Time: queued})
 	}
 	l.streams[s] = seqs
 }
 
-// abort ends what still runs of a stream. err is ErrSlowReader, or nil where the
-// reader asked for it.
+// expire aborts the requests whose deadline has passed.
+func (l *loop) expire(now time.Duration) {
+	if l.deadline == 0 || now < l.deadline {
+		return
+	}
+	l.deadline = 0
+	for s := range l.streams {
+		switch d := s.req.Deadline; {
+		case d == 0:
+		case d <= now:
+			l.abort(s, ErrDeadline)
+		case l.deadline == 0 || d < l.deadline:
+			l.deadline = d
+		}
+	}
+}
+
+// abort ends what still runs of a stream. err is ErrSlowReader or ErrDeadline, or
+// nil where the reader asked for it.
 func (l *loop) abort(s *Stream, err error) {
 	now := l.options.Now()
 	for _, q := range l.streams[s] {
@@ -105,6 +134,7 @@ func (l *loop) abort(s *Stream, err error) {
 // step computes one batch: schedule, forward, sample, publish.
 func (l *loop) step() {
 	start := l.options.Now()
+	l.expire(start)
 	preemptions := 0
 	plan := l.scheduler.schedule(func(q *sequence) {
 		preemptions++

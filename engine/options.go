@@ -27,6 +27,10 @@ type Options struct {
 	// PrefixCaching keeps the keys and values of ended sequences, as long as
 	// nobody else needs the memory, for those that begin alike. Default true.
 	PrefixCaching bool
+	// SchedulingPolicy is who comes first when there is not room for all:
+	// PolicyFCFS, who came first; PolicyPriority, who has the lower priority, even
+	// if others run already, and of equals who came first. Default PolicyFCFS.
+	SchedulingPolicy string
 	// MaxQueuedRequests and MaxQueuedTokens bound what waits: sequences, and
 	// their prompt tokens. Defaults 1024 and 0; 0 is no bound.
 	MaxQueuedRequests, MaxQueuedTokens int
@@ -39,6 +43,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// The values of Options.SchedulingPolicy, in vLLM's words.
+const (
+	PolicyFCFS     = "fcfs"
+	PolicyPriority = "priority"
+)
+
 // Default are the options that need no thought.
 func Default() Options {
 	return Options{
@@ -47,6 +57,7 @@ func Default() Options {
 		BlockSize:           16,
 		KVCacheMemory:       1 << 30,
 		PrefixCaching:       true,
+		SchedulingPolicy:    PolicyFCFS,
 		MaxQueuedRequests:   1024,
 	}
 }
@@ -64,6 +75,7 @@ func (o Options) Validate() error {
 	check(o.MaxModelLen >= 0, "max_model_len: %d is negative; use 0 for the model's own", o.MaxModelLen)
 	check(o.BlockSize >= 8 && o.BlockSize <= 256 && o.BlockSize&(o.BlockSize-1) == 0, "block_size: %d is not a power of two in 8 … 256; use 16 or 32", o.BlockSize)
 	check(o.KVCacheMemory > 0, "kv_cache_memory: %d bytes is not positive", o.KVCacheMemory)
+	check(o.SchedulingPolicy == PolicyFCFS || o.SchedulingPolicy == PolicyPriority, "scheduling_policy: %q is not one of fcfs, priority", o.SchedulingPolicy)
 	check(o.MaxQueuedRequests >= 0, "max_queued_requests: %d is negative; use 0 for no bound", o.MaxQueuedRequests)
 	check(o.MaxQueuedTokens >= 0, "max_queued_tokens: %d is negative; use 0 for no bound", o.MaxQueuedTokens)
 	return errors.Join(faults...)

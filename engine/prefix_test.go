@@ -65,10 +65,11 @@ func TestPrefixCachingChangesNothing(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) subject{"tiny": tinySubject, "SmolLM2": smolSubject} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
-			rounds := conversations(s, 6, 3)
+			chats, numRounds := 6, 3
 			if name != "tiny" {
-				rounds = conversations(s, 4, 2)
+				chats, numRounds, s.output = 3, 2, 6
 			}
+			rounds := conversations(s, chats, numRounds)
 			without := s.engine(t, func(o *engine.Options) { o.PrefixCaching, o.MaxNumSeqs = false, 1 })
 			want := turns(t, without, rounds)
 			if cached := total(want).cached; cached != 0 {

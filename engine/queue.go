@@ -1,33 +1,29 @@
 package engine
 
-// queue is the list of waiting sequences, linked through the sequences
-// themselves so that one can leave from anywhere when its reader goes.
+// queue is the list of waiting sequences in the order of sequence.before, linked
+// through the sequences themselves so that one can leave from anywhere when its
+// reader goes.
 type queue struct {
 	first, last *sequence
 	len         int
 }
 
-// add puts q at the end.
+// add puts q behind all that come before it.
 func (w *queue) add(q *sequence) {
 	q.previous, q.next, q.queued = w.last, nil, true
-	if w.last == nil {
+	for q.previous != nil && q.before(q.previous) {
+		q.previous, q.next = q.previous.previous, q.previous
+	}
+	if q.previous == nil {
 		w.first = q
 	} else {
-		w.last.next = q
+		q.previous.next = q
 	}
-	w.last = q
-	w.len++
-}
-
-// addFirst puts q before all others.
-func (w *queue) addFirst(q *sequence) {
-	q.previous, q.next, q.queued = nil, w.first, true
-	if w.first == nil {
+	if q.next == nil {
 		w.last = q
 	} else {
-		w.first.previous = q
+		q.next.previous = q
 	}
-	w.first = q
 	w.len++
 }
 

@@ -47,6 +47,12 @@ type Request struct {
 	// MaxBacklog bounds the outputs that may wait for a reader who does not
 	// receive; more end the request with ErrSlowReader. 0 is no bound.
 	MaxBacklog int
+	// Priority ranks the request where Options.SchedulingPolicy is PolicyPriority:
+	// the lower one first.
+	Priority int
+	// Deadline is the reading of Engine.Now at which the request is aborted with
+	// ErrDeadline, whether it waits or runs; 0 is none.
+	Deadline time.Duration
 	// Arrival is the reading of Engine.Now when the request came in.
 	Arrival time.Duration
 	// CacheRoot names those with whom the request shares the keys and values of
@@ -137,6 +143,9 @@ var (
 	// ErrSlowReader is Output.Err where a choice was aborted because its reader
 	// did not receive.
 	ErrSlowReader = errors.New("the reader is too slow: its backlog is full")
+	// ErrDeadline is Output.Err where a choice was aborted because its request's
+	// deadline had passed.
+	ErrDeadline = errors.New("the request's deadline has passed")
 	// ErrTooLong matches every TooLongError.
 	ErrTooLong = errors.New("prompt is too long")
 )

@@ -8,9 +8,13 @@ import (
 
 // scheduler decides what each step computes. There are no prefill and decode
 // phases: a sequence has computed and known tokens, and each step's budget of
-// rows is spent on letting the first catch up with the second, oldest sequence
-// first. Chunked prefill, decoding and the return from preemption are all this
-// one rule.
+// rows is spent on letting the first catch up with the second. Chunked prefill,
+// decoding and the return from preemption are all this one rule.
+//
+// One order decides who comes first, sequence.before: who is admitted next, who
+// has the first rows of a step, and, from the other end, who gives way. What was
+// preempted keeps its rank, so that it is the next to return and those that came
+// after it give way before it does.
 //
 // It is pure bookkeeping over integers and is owned by the loop.
 type scheduler struct {
@@ -18,8 +22,7 @@ type scheduler struct {
 	// budget is the number of rows of a step, maxSeqs the number of sequences
 	// that may run at once.
 	budget, maxSeqs int
-	// waiting is in order of arrival, preempted sequences first; running is in
-	// the order in which they were admitted.
+	// Both are in the order of sequence.before.
 	waiting queue
 	running []*sequence
 	plan    []work
@@ -36,17 +39,19 @@ type work struct {
 // for each that begins to run.
 func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 	s.plan = s.plan[:0]
+	for s.displaces() {
+		preempted(s.preempt())
+	}
 	budget := s.budget
 	short := false
 	for i := 0; i < len(s.running) && budget > 0; i++ {
 		q := s.running[i]
-		rows := q.rows(budget)
+		rows := q.rows(s.share(budget, i))
 		for !q.table.Grow(s.pool, q.computed+rows) {
-			// The newest gives way: it has waited least and lost least. It has
-			// no place in the plan yet, since the plan is in running order.
+			// The last gives way. It has no place in the plan yet, since the plan
+			// is in running order.
 			short = true
-			last := s.running[len(s.running)-1]
-			s.preempt(last)
+			last := s.preempt()
 			preempted(last)
 			if last == q {
 				return s.plan
@@ -54,31 +59,65 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 		}
 		budget -= s.add(q, rows)
 	}
-	for !short && budget > 0 && len(s.running) < s.maxSeqs && s.waiting.first != nil {
+	for !short && budget > 0 && s.waiting.first != nil {
 		q := s.waiting.first
-		if !s.admit(q) {
+		if !s.fits(q) {
 			break
 		}
+		s.admit(q)
 		admitted(q)
 		budget -= s.add(q, q.rows(budget))
 	}
 	return s.plan
 }
 
-// admit lets q run if there is room for all of its known tokens beside what the
-// prefix cache holds of them.
-func (s *scheduler) admit(q *sequence) bool {
+// share is the part of the budget that the i-th running sequence may take: it
+// leaves a row to each behind it.
+func (s *scheduler) share(budget, i int) int {
+	return max(budget-(len(s.running)-1-i), 1)
+}
+
+// displaces tells whether the last that runs must give way to a sequence of a
+// lower priority, for which there is no room. Of equals, nobody gives way to who
+// waits.
+func (s *scheduler) displaces() bool {
+	q := s.waiting.first
+	if q == nil || len(s.running) == 0 || s.running[len(s.running)-1].priority <= q.priority {
+		return false
+	}
+	if !s.fits(q) {
+		return true
+	}
+	s.release(q)
+	return false
+}
+
+// fits tells whether q may run: whether there is room for all of its known
+// tokens beside what the prefix cache holds of them, and a block for each that
+// runs, so that the next to need one need not be preempted for it. Then q holds
+// its blocks.
+func (s *scheduler) fits(q *sequence) bool {
+	if len(s.running) >= s.maxSeqs {
+		return false
+	}
 	if q.shares() {
 		q.computed = q.table.Adopt(s.pool, q.root, q.tokens)
 	}
-	if !q.table.Grow(s.pool, len(q.tokens)) {
-		q.table.Release(s.pool)
-		q.computed = 0
-		return false
+	missing := q.table.Need(len(q.tokens), s.pool.BlockSize())
+	if missing+len(s.running) <= s.pool.NumFree() && q.table.Grow(s.pool, len(q.tokens)) {
+		return true
 	}
+	s.release(q)
+	return false
+}
+
+// admit moves q, which holds its blocks, from those that wait to those that run.
+func (s *scheduler) admit(q *sequence) {
 	s.waiting.remove(q)
 	s.running = append(s.running, q)
-	return true
+	for i := len(s.running) - 1; i > 0 && q.before(s.running[i-1]); i-- {
+		s.running[i-1], s.running[i] = q, s.running[i-1]
+	}
 }
 
 // add puts rows of q into the plan, and returns their number. The blocks that
@@ -96,14 +135,21 @@ func (s *scheduler) add(q *sequence, rows int) int {
 // idle tells that there is nothing to compute.
 func (s *scheduler) idle() bool { return len(s.running) == 0 && s.waiting.len == 0 }
 
-// preempt takes the newest running sequence's blocks and puts it at the head of
-// the queue; it computes again what the prefix cache has lost when it returns.
-func (s *scheduler) preempt(q *sequence) {
-	q.table.Release(s.pool)
-	q.highest = max(q.highest, q.computed)
-	q.computed = 0
+// preempt takes the last running sequence's blocks and lets it wait; it computes
+// again what the prefix cache has lost when it returns.
+func (s *scheduler) preempt() *sequence {
+	q := s.running[len(s.running)-1]
 	s.running = s.running[:len(s.running)-1]
-	s.waiting.addFirst(q)
+	q.highest = max(q.highest, q.computed)
+	s.release(q)
+	s.waiting.add(q)
+	return q
+}
+
+// release gives q's blocks back.
+func (s *scheduler) release(q *sequence) {
+	q.table.Release(s.pool)
+	q.computed = 0
 }
 
 // remove forgets q, wherever it is, and gives its blocks back.

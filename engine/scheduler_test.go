@@ -19,7 +19,8 @@ var update = flag.Bool("update", false, "rewrite the expected results of the scr
 //
 //	pool blocks=N size=N budget=N seqs=N    an empty scheduler
 //	cache                                   the pool caches prefixes
-//	add NAME prompt=N [begin=N] [root=N]    a sequence joins the queue; its prompt
+//	add NAME prompt=N [begin=N] [root=N] [priority=N]
+//	                                        a sequence joins the queue; its prompt
 //	                                        is begin tokens like others', and then
 //	                                        its own
 //	step                                    schedule; rows are computed, and a
@@ -55,6 +56,8 @@ type script struct {
 	scheduler
 	named map[string]*sequence
 	names map[*sequence]string
+	// arrivals counts the sequences that were added.
+	arrivals uint64
 }
 
 func runScript(t *testing.T, in string) []byte {
@@ -92,7 +95,9 @@ func (s *script) do(t *testing.T, command string) string {
 	case "cache":
 		s.pool.CachePrefixes()
 	case "add":
-		q := &sequence{tokens: make([]int32, args["prompt"]), prompt: args["prompt"], root: kvcache.Root{byte(args["root"])}}
+		q := &sequence{tokens: make([]int32, args["prompt"]), prompt: args["prompt"], root: kvcache.Root{byte(args["root"])}, priority: args["priority"]}
+		s.arrivals++
+		q.arrival = s.arrivals
 		for i := args["begin"]; i < len(q.tokens); i++ {
 			q.tokens[i] = int32(len(s.named) + 1)
 		}

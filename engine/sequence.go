@@ -36,6 +36,9 @@ type sequence struct {
 	life    Life
 	events  []Event
 
+	// priority and arrival, the number of those that came before, are its rank.
+	priority int
+	arrival  uint64
 	// previous, next and queued are the waiting queue's.
 	previous, next *sequence
 	queued         bool
@@ -74,6 +77,15 @@ func (q *sequence) event(l *Listener, e Event) {
 	if l.Event != nil {
 		l.Event(q.stream.req, e, &q.life)
 	}
+}
+
+// before tells whether q has the right of way: the lower priority first, and of
+// equals the one that came first.
+func (q *sequence) before(other *sequence) bool {
+	if q.priority != other.priority {
+		return q.priority < other.priority
+	}
+	return q.arrival < other.arrival
 }
 
 // pending is the number of known tokens that are not computed.

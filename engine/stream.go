@@ -48,8 +48,8 @@ type Output struct {
 
 // End is what there is to say when a choice has ended.
 type End struct {
-	// Err is the device's error when Finish is Failed, and ErrSlowReader when
-	// that is why it is Abort.
+	// Err is the device's error when Finish is Failed, and ErrSlowReader or
+	// ErrDeadline when that is why it is Abort.
 	Err error
 	// StopString is the stop string that ended the choice, if one did;
 	// StopToken the stop token from the request, or −1.
