@@ -122,7 +122,8 @@ func (r *run) chunkHook(ctx context.Context, events []byte) ([]byte, error) {
 
 // settle closes the request's account: the plugins' finish hook, and one record
 // with the frame and all they emitted. It does so once, whatever the request's
-// end; what goes wrong is told to the operator and never touches the answer.
+// end; what goes wrong is told to the operator and never touches the answer. Failed
+// plugins have been told by package plugin, and are named in the record.
 func (r *run) settle(ctx context.Context) {
 	if r.settled {
 		return
@@ -136,12 +137,6 @@ func (r *run) settle(ctx context.Context) {
 	}
 	frame := r.frame(false)
 	finished := r.chain.Finish(ctx, &frame, &r.plugins)
-	for _, f := range finished.Failed {
-		if f.Kind == plugin.FailureDisabled {
-			continue // an operator wants it so; the record says it
-		}
-		s.parts.Logger.Error("request stays unpriced", "error", f, "request_id", r.requestID, "attempt_id", r.attemptID)
-	}
 	if s.parts.Ledger != nil {
 		if err := s.parts.Ledger.Append(r.record(&frame, &finished)); err != nil {
 			s.parts.Logger.Error("usage record not kept", "error", err, "request_id", r.requestID, "attempt_id", r.attemptID)

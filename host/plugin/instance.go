@@ -119,7 +119,7 @@ func (in *instance) renew(ctx context.Context) bool {
 }
 
 func (in *instance) init(ctx context.Context) error {
-	ctx = in.begin(ctx, initFuel)
+	ctx = in.begin(ctx, in.plugin.startFuel())
 	in.random.Seed(0, 0)
 	failed := func(what string, err error) error {
 		in.flushSaid(ctx)

@@ -121,7 +121,7 @@ func (p *Plugin) start(ctx context.Context, wasm []byte) error {
 	if err := p.checkMask(first); err != nil {
 		return err
 	}
-	p.mask = first.mask
+	p.mask, p.startSpent = first.mask, first.spent()
 	p.pool = newPool(p.instantiate)
 	p.pool.seed(first)
 	return nil

@@ -25,6 +25,7 @@ type Plugin struct {
 	policy      Policy
 	override    bool
 	fuel        int64 // budget of a call
+	startSpent  int64 // fuel that the first instance's init took
 	grants      Grants
 	metrics     []Metric
 	rules       resultRules
@@ -120,14 +121,19 @@ func (p *Plugin) leaveOut() *Failure {
 	return p.failure(HookFinish, FailureDisabled, errDisabled)
 }
 
-// report logs a failure and keeps it as the last one.
+// report logs a failure and keeps it as the last one. An account that stays
+// unpriced is an operator's affair, the rest works as configured.
 func (p *Plugin) report(ctx context.Context, frame *Frame, failure *Failure) {
 	p.failures.Add(1)
 	if failure.Kind != FailureBreakerOpen { // the reason is the failure before
 		p.lastFailure.Store(&LastFailure{Time: p.host.now(), RequestID: frame.RequestID, Failure: failure})
 	}
+	level := slog.LevelWarn
+	if failure.Hook == HookFinish && failure.Kind != FailureTimeout {
+		level = slog.LevelError
+	}
 	if dropped, allowed := p.failed.allow(); allowed {
-		p.logger.WarnContext(ctx, "plugin call failed", "hook", failure.Hook.String(), "kind", string(failure.Kind), "on_error", p.policy.String(),
+		p.logger.Log(ctx, level, "plugin call failed", "hook", failure.Hook.String(), "kind", string(failure.Kind), "on_error", p.policy.String(),
 			"request_id", frame.RequestID, "attempt_id", frame.AttemptID, "error", failure.Err, "dropped", dropped)
 	}
 }

@@ -258,3 +258,23 @@ func TestInitFailsLater(t *testing.T) {
 		t.Errorf("afterwards: got %s, %v", got, err)
 	}
 }
+
+// TestLaterInitsAreBounded: an init that loops in the instance that a request
+// waits for is stopped soon, by what the first one took.
+func TestLaterInitsAreBounded(t *testing.T) {
+	b := newBench(t)
+	moment := time.Unix(1000, 0)
+	b.now = func() time.Time { return moment }
+	g := goodGuest("").importing(importModule, "now_unix_ns", signature{"", "I"})
+	later := code(opCall(0), opI64(moment.UnixNano()), []byte{0x55, 0x04, 0x40}, opLoopForever, []byte{0x0b}) // i64.gt_s if loop end
+	g.with(exportInit, code(later, opI32(int32(maskShape))))
+	p := b.mustLoad(t, g, func(s *Spec) { s.Isolation, s.Grants.Clock = Fresh, true })
+	if _, err := shape(t, p); err != nil { // by the instance of the load
+		t.Fatal(err)
+	}
+	moment = moment.Add(time.Second)
+	_, err := shape(t, p)
+	if want := fmt.Sprintf("used up its %d units", 2*p.startSpent+defaultFuel); failureOf(t, err) != FailureInit || !strings.Contains(err.Error(), want) || p.startSpent == 0 {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
