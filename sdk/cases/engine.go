@@ -17,6 +17,9 @@ import (
 type engine struct {
 	name string
 	host *plugin.Host
+	// last is the plugin of the case before. It stays open until the next is loaded:
+	// a host keeps compiled what somebody uses, and it is most often the same module.
+	last *plugin.Plugin
 
 	// Of the case under way.
 	now    int64
@@ -31,7 +34,9 @@ type engine struct {
 // not mind how often a plugin fails.
 func newEngine(ctx context.Context, name string, options plugin.Options, interpreted bool) (*engine, error) {
 	e := &engine{name: name}
-	options.Interpreted = interpreted
+	if options.Interpreted = interpreted; interpreted {
+		options.CacheDir, options.CompileCommand = "", nil // there is nothing to compile
+	}
 	options.Logger = slog.New((*logHandler)(e))
 	options.Observer = func(c plugin.Call) { e.calls = append(e.calls, c) }
 	options.Sampled = func(s plugin.Sample) { e.sample = append(e.sample, s) }
@@ -41,6 +46,18 @@ func newEngine(ctx context.Context, name string, options plugin.Options, interpr
 	host, err := plugin.NewHost(ctx, options)
 	e.host = host
 	return e, err
+}
+
+func (e *engine) closeLast(ctx context.Context) error {
+	if e.last == nil {
+		return nil
+	}
+	defer func() { e.last = nil }()
+	return e.last.Close(ctx)
+}
+
+func (e *engine) close(ctx context.Context) error {
+	return errors.Join(e.closeLast(ctx), e.host.Close(ctx))
 }
 
 // begin forgets the case before.
@@ -71,7 +88,10 @@ func (e *engine) run(ctx context.Context, spec plugin.Spec, c *Case) (results []
 	if err != nil {
 		return nil, err, nil
 	}
-	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	if err := e.closeLast(ctx); err != nil {
+		return nil, nil, err
+	}
+	e.last = p
 	chain, err := plugin.NewChain(p)
 	if err != nil {
 		return nil, nil, err

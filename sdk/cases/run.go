@@ -1,11 +1,13 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
@@ -30,12 +32,14 @@ func NewRunner(ctx context.Context, spec plugin.Spec, options plugin.Options) (*
 	return r, nil
 }
 
-// Close releases what was compiled.
+// Close releases what was compiled. It does so when ctx has ended too: no call is
+// under way that it could wait for.
 func (r *Runner) Close(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	for _, e := range r.engines {
 		if e != nil && e.host != nil {
-			errs = append(errs, e.host.Close(ctx))
+			errs = append(errs, e.close(ctx))
 		}
 	}
 	return errors.Join(errs...)
@@ -56,12 +60,14 @@ type Verdict struct {
 func (r *Runner) Run(ctx context.Context, c *Case) (*Verdict, error) {
 	spec := r.specOf(c)
 	var results [2][]Result
-	var refusals [2]error
+	var refusals, errs [2]error
+	var running sync.WaitGroup
 	for i, e := range r.engines {
-		var err error
-		if results[i], refusals[i], err = e.run(ctx, spec, c); err != nil {
-			return nil, err
-		}
+		running.Go(func() { results[i], refusals[i], errs[i] = e.run(ctx, spec, c) })
+	}
+	running.Wait()
+	if err := cmp.Or(errs[0], errs[1]); err != nil {
+		return nil, err
 	}
 	v := &Verdict{Results: results[0]}
 	if c.Refused != "" || refusals[0] != nil || refusals[1] != nil {
