@@ -11,8 +11,9 @@ import (
 // costs n log n and not n squared.
 const shortWord = 48
 
-// A bpe merges the bytes of a word into tokens.
+// A bpe cuts a text into words and merges the bytes of each into tokens.
 type bpe struct {
+	split   splitter
 	bytes   [256]int32       // token of a single byte, None without one
 	words   map[string]int32 // bytes → token, of those that merges may make
 	pairs   *pairTable       // what two neighbours become
@@ -20,8 +21,32 @@ type bpe struct {
 	longest int              // length in bytes of the longest token in words
 }
 
-func newBPE(t *Tokenizer, v Vocab, unspell *unspeller) (*bpe, error) {
+func newBPETokenizer(v Vocab) (*Tokenizer, error) {
+	pre, err := preTokenizer(v.Pre)
+	if err != nil {
+		return nil, err
+	}
+	unspell := newUnspeller()
+	t, err := newTokenizer(v, func(dst []byte, text string, _ TokenType) []byte { return unspell.appendBytes(dst, text) })
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBPE(t, v, unspell, pre.split)
+	if err != nil {
+		return nil, err
+	}
+	if pre.wholeWords {
+		b.trustAll()
+	} else {
+		b.trustReachable()
+	}
+	t.text = b
+	return t, nil
+}
+
+func newBPE(t *Tokenizer, v Vocab, unspell *unspeller, split splitter) (*bpe, error) {
 	b := &bpe{
+		split: split,
 		words: make(map[string]int32, len(v.Tokens)),
 		pairs: newPairTable(len(v.Merges)),
 		whole: make([]bool, len(v.Tokens)),
@@ -84,6 +109,16 @@ func (b *bpe) trustReachable() {
 		ids = b.merge(ids[:0], text)
 		b.whole[id] = len(ids) == 1 && ids[0] == id
 	}
+}
+
+// appendText implements textEncoder.
+func (b *bpe) appendText(dst []int32, text string, _ bool) []int32 {
+	for len(text) > 0 {
+		n := b.split(text)
+		dst = b.appendWord(dst, text[:n])
+		text = text[n:]
+	}
+	return dst
 }
 
 // appendWord appends the tokens of one word.

@@ -98,6 +98,7 @@ func mergeSlowly(b *bpe, word string) []int32 {
 // every length around the border between them.
 func TestMerge(t *testing.T) {
 	tok, g := smallTokenizer(t, "gpt2")
+	b := tok.text.(*bpe)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var text strings.Builder
 	for _, c := range g.Cases {
@@ -111,11 +112,11 @@ func TestMerge(t *testing.T) {
 			if n > 0 && rng.IntN(2) == 0 {
 				word = strings.Repeat(word[:1+rng.IntN(min(n, 3))], n)[:n]
 			}
-			want := mergeSlowly(tok.bpe, word)
-			if got := tok.bpe.merge(nil, word); !slices.Equal(got, want) {
+			want := mergeSlowly(b, word)
+			if got := b.merge(nil, word); !slices.Equal(got, want) {
 				t.Fatalf("merge %q:\ngot  %d\nwant %d", word, got, want)
 			}
-			if got := tok.bpe.mergeLong(nil, word); !slices.Equal(got, want) {
+			if got := b.mergeLong(nil, word); !slices.Equal(got, want) {
 				t.Fatalf("mergeLong %q:\ngot  %d\nwant %d", word, got, want)
 			}
 		}

@@ -11,10 +11,15 @@ type Decoder struct {
 	// ShowControl makes control tokens part of the text, by their spelling. Set
 	// it before the first token.
 	ShowControl bool
+	// Whole tells that the tokens are those of a text from its beginning, not the
+	// continuation of one: a space that Encode put before the text, or after a
+	// control token, is left out. Set it before the first token.
+	Whole bool
 
 	tokenizer *Tokenizer
 	held      [utf8.UTFMax]byte // held[:n] begins a rune
 	n         int
+	inside    bool // the last token was none of control
 }
 
 // NewDecoder returns a decoder at the start of a text.
@@ -29,10 +34,16 @@ func (d *Decoder) Flush() string { return string(d.AppendFlush(nil)) }
 
 // AppendPush is Push without allocation: it appends the text to dst.
 func (d *Decoder) AppendPush(dst []byte, id int32) []byte {
-	if !d.ShowControl && d.tokenizer.Control(id) {
+	control := d.tokenizer.Control(id)
+	begins := !d.inside && !control
+	d.inside = !control
+	if control && !d.ShowControl {
 		return dst
 	}
 	piece := d.tokenizer.Piece(id)
+	if begins && d.Whole && d.tokenizer.spacePrefix && len(piece) > 0 && piece[0] == ' ' {
+		piece = piece[1:]
+	}
 	if d.n == 0 && utf8.Valid(piece) {
 		return append(dst, piece...)
 	}
@@ -60,6 +71,7 @@ func (d *Decoder) AppendFlush(dst []byte) []byte {
 		dst = utf8.AppendRune(dst, utf8.RuneError)
 		d.n = 0
 	}
+	d.inside = false
 	return dst
 }
 

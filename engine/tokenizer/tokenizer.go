@@ -5,8 +5,11 @@ import (
 	"slices"
 )
 
-// modelBPE is the name of byte-level BPE in tokenizer.ggml.model.
-const modelBPE = "gpt2"
+// The families by their names in tokenizer.ggml.model.
+const (
+	modelBPE = "gpt2"  // byte-level BPE
+	modelSPM = "llama" // SentencePiece's BPE
+)
 
 // Special says what the spelling of a control token in a text is.
 type Special int
@@ -28,25 +31,36 @@ type Tokenizer struct {
 	ends    []bool  // by id: EOG
 	ids     []int32 // ids of the control tokens, ascending
 
-	bpe    *bpe
-	split  splitter
+	text   textEncoder
 	inText *matcher // tokens recognised in any text
 	parsed *matcher // these and the control tokens
 
-	bos, eos int32
-	addBOS   bool
+	bos, eos    int32
+	addBOS      bool
+	spacePrefix bool // Encode puts a space before a text
+}
+
+// A textEncoder appends the tokens of a text in which no special tokens are.
+// begins tells that the text is the first, or follows a special token.
+type textEncoder interface {
+	appendText(dst []int32, text string, begins bool) []int32
 }
 
 // New makes a tokenizer, or says what in the vocabulary is wrong or not
 // supported.
 func New(v Vocab) (*Tokenizer, error) {
-	if v.Model != modelBPE {
-		return nil, unknownModel(v.Model)
+	switch v.Model {
+	case modelBPE:
+		return newBPETokenizer(v)
+	case modelSPM:
+		return newSPMTokenizer(v)
 	}
-	pre, err := preTokenizer(v.Pre)
-	if err != nil {
-		return nil, err
-	}
+	return nil, unknownModel(v.Model)
+}
+
+// newTokenizer makes a tokenizer without its textEncoder. appendPiece appends
+// the bytes that the spelling of a token of text stands for.
+func newTokenizer(v Vocab, appendPiece func(dst []byte, text string, typ TokenType) []byte) (*Tokenizer, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
@@ -54,16 +68,14 @@ func New(v Vocab) (*Tokenizer, error) {
 		offsets: make([]int, 1, len(v.Tokens)+1),
 		control: make([]bool, len(v.Tokens)),
 		ends:    make([]bool, len(v.Tokens)),
-		split:   pre.split,
 		bos:     v.BOS,
 		eos:     v.EOS,
 		addBOS:  v.AddBOS,
 	}
-	unspell := newUnspeller()
 	var inText, parsed []spelling
 	for i, text := range v.Tokens {
 		id, typ := int32(i), v.typeOf(i)
-		t.addToken(id, text, typ, unspell)
+		t.addToken(id, text, typ, appendPiece)
 		if typ == UserDefined {
 			inText = append(inText, spelling{text, id})
 		}
@@ -73,20 +85,11 @@ func New(v Vocab) (*Tokenizer, error) {
 		}
 	}
 	t.inText, t.parsed = newMatcher(inText), newMatcher(parsed)
-	t.bpe, err = newBPE(t, v, unspell)
-	if err != nil {
-		return nil, err
-	}
-	if pre.wholeWords {
-		t.bpe.trustAll()
-	} else {
-		t.bpe.trustReachable()
-	}
 	return t, nil
 }
 
 func unknownModel(model string) error {
-	return fmt.Errorf("tokenizer model %q is not supported; the supported one is %q (byte-level BPE)", model, modelBPE)
+	return fmt.Errorf("tokenizer model %q is not supported; the supported ones are %q (byte-level BPE) and %q (SentencePiece)", model, modelBPE, modelSPM)
 }
 
 // typeOf returns the type of a token. One that ends a generation is a control
@@ -139,7 +142,7 @@ func (v Vocab) check() error {
 }
 
 // addToken takes in the token with the next id.
-func (t *Tokenizer) addToken(id int32, text string, typ TokenType, unspell *unspeller) {
+func (t *Tokenizer) addToken(id int32, text string, typ TokenType, appendPiece func(dst []byte, text string, typ TokenType) []byte) {
 	switch typ {
 	case Control, Unknown:
 		t.control[id] = true
@@ -148,7 +151,7 @@ func (t *Tokenizer) addToken(id int32, text string, typ TokenType, unspell *unsp
 	case UserDefined:
 		t.pieces = append(t.pieces, text...)
 	default:
-		t.pieces = unspell.appendBytes(t.pieces, text)
+		t.pieces = appendPiece(t.pieces, text, typ)
 	}
 	t.offsets = append(t.offsets, len(t.pieces))
 }
@@ -166,34 +169,27 @@ func endsGeneration(text string) bool {
 	return false
 }
 
-// Encode appends the ids of text to dst. It adds no BOS; see AddBOS. A byte
-// that the vocabulary has no token for is left out, as llama.cpp and the
-// Hugging Face library do: the model has no way to be told of it. Bytes that
-// are not UTF-8 are encoded as they are.
+// Encode appends the ids of text to dst. It adds no BOS; see AddBOS. Where the
+// vocabulary asks for it, a space is put before a text that dst's last token
+// does not continue: the first, and one after a control token. A byte that the
+// vocabulary has no token for is left out, as llama.cpp and the Hugging Face
+// library do: the model has no way to be told of it. Bytes that are not UTF-8
+// are encoded as they are.
 func (t *Tokenizer) Encode(dst []int32, text string, mode Special) []int32 {
 	specials := t.inText
 	if mode == Parsed {
 		specials = t.parsed
 	}
+	begins := len(dst) == 0 || t.Control(dst[len(dst)-1])
 	for {
 		start, end, id := specials.find(text)
-		dst = t.appendWords(dst, text[:start])
+		dst = t.text.appendText(dst, text[:start], begins)
 		if id == None {
 			return dst
 		}
 		dst = append(dst, id)
-		text = text[end:]
+		text, begins = text[end:], true
 	}
-}
-
-// appendWords encodes a text without special tokens.
-func (t *Tokenizer) appendWords(dst []int32, text string) []int32 {
-	for len(text) > 0 {
-		n := t.split(text)
-		dst = t.bpe.appendWord(dst, text[:n])
-		text = text[n:]
-	}
-	return dst
 }
 
 // Size returns the number of ids: they go from 0 to Size()-1.

@@ -171,7 +171,7 @@ func TestFromGGUF(t *testing.T) {
 		want  string
 	}{
 		{"tokenizer.ggml.model", nil, `key "tokenizer.ggml.model": no such metadata key`},
-		{"tokenizer.ggml.model", "llama", `tokenizer model "llama" is not supported; the supported one is "gpt2"`},
+		{"tokenizer.ggml.model", "bert", `tokenizer model "bert" is not supported; the supported ones are "gpt2" (byte-level BPE) and "llama" (SentencePiece)`},
 		{"tokenizer.ggml.pre", nil, "convert the model with a newer converter"},
 		{"tokenizer.ggml.pre", "falcon", `pre-tokenizer "falcon" is not supported; the supported ones are smollm`},
 		{"tokenizer.ggml.tokens", nil, `key "tokenizer.ggml.tokens": no such metadata key`},

@@ -27,18 +27,24 @@ const (
 
 // Vocab is what a model file says about its tokenizer.
 type Vocab struct {
-	// Model is the family; "gpt2", byte-level BPE, is the one supported.
+	// Model is the family: "gpt2", byte-level BPE, or "llama", SentencePiece.
 	Model string
-	// Pre names the pre-tokenizer.
+	// Pre names the pre-tokenizer of byte-level BPE.
 	Pre string
 	// Tokens holds the spelling of each id: normal tokens in GPT-2's spelling of
-	// bytes, the others as they stand in text.
+	// bytes or, of SentencePiece, with U+2581 for a space and "<0x0A>" for a
+	// byte; the others as they stand in text.
 	Tokens []string
 	// Types holds the type of each id; nil stands for all Normal.
 	Types []TokenType
 	// Merges lists pairs of tokens, separated by a space, the first to be merged
-	// first.
+	// first. Byte-level BPE has them.
 	Merges []string
+	// Scores holds a number for each id: of two pairs that are tokens, the one
+	// with the higher score is merged first. SentencePiece has them.
+	Scores []float32
+	// SpacePrefix tells whether a text is encoded with a space before it.
+	SpacePrefix bool
 	// BOS and EOS begin and end a text, None where the model has none.
 	BOS, EOS int32
 	// Ends lists further ids that end a generation, such as the end of a turn.
@@ -60,11 +66,16 @@ func readVocab(f *gguf.File) (v Vocab, err error) {
 	if v.Model, err = f.Text("tokenizer.ggml.model"); err != nil {
 		return v, err
 	}
-	if v.Model != modelBPE {
-		return v, unknownModel(v.Model) // such a model need not have the other keys
+	switch v.Model {
+	case modelBPE:
+		err = v.readBPE(f)
+	case modelSPM:
+		err = v.readSPM(f)
+	default:
+		err = unknownModel(v.Model) // such a model need not have the other keys
 	}
-	if v.Pre, err = f.Text("tokenizer.ggml.pre"); err != nil {
-		return v, fmt.Errorf("%w; it names the pre-tokenizer, convert the model with a newer converter", err)
+	if err != nil {
+		return v, err
 	}
 	if v.Tokens, err = f.Texts("tokenizer.ggml.tokens"); err != nil {
 		return v, err
@@ -76,37 +87,64 @@ func readVocab(f *gguf.File) (v Vocab, err error) {
 	for _, t := range types {
 		v.Types = append(v.Types, TokenType(t))
 	}
-	if v.Merges, err = f.Texts("tokenizer.ggml.merges"); err != nil {
-		return v, err
+	return v, v.readSpecial(f)
+}
+
+func (v *Vocab) readBPE(f *gguf.File) (err error) {
+	if v.Pre, err = f.Text("tokenizer.ggml.pre"); err != nil {
+		return fmt.Errorf("%w; it names the pre-tokenizer, convert the model with a newer converter", err)
 	}
-	if v.BOS, err = readID(f, "tokenizer.ggml.bos_token_id"); err != nil {
-		return v, err
+	v.Merges, err = f.Texts("tokenizer.ggml.merges")
+	return err
+}
+
+func (v *Vocab) readSPM(f *gguf.File) (err error) {
+	if v.Scores, err = f.Floats("tokenizer.ggml.scores"); err != nil {
+		return err
 	}
-	if v.EOS, err = readID(f, "tokenizer.ggml.eos_token_id"); err != nil {
-		return v, err
+	v.SpacePrefix, err = readBool(f, "tokenizer.ggml.add_space_prefix", true)
+	return err
+}
+
+// readSpecial reads what is of the tokens that begin and end texts. Defaults
+// are llama.cpp's, for the files that were converted before the keys.
+func (v *Vocab) readSpecial(f *gguf.File) (err error) {
+	bos, eos := None, None
+	if v.Model == modelSPM {
+		bos, eos = 1, 2
+	}
+	if v.BOS, err = readID(f, "tokenizer.ggml.bos_token_id", bos); err != nil {
+		return err
+	}
+	if v.EOS, err = readID(f, "tokenizer.ggml.eos_token_id", eos); err != nil {
+		return err
 	}
 	for _, key := range []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} {
-		id, err := readID(f, key)
+		id, err := readID(f, key, None)
 		if err != nil {
-			return v, err
+			return err
 		}
 		if id != None {
 			v.Ends = append(v.Ends, id)
 		}
 	}
-	v.AddBOS, err = f.Bool("tokenizer.ggml.add_bos_token")
-	if errors.Is(err, gguf.ErrNoKey) {
-		// llama.cpp's default, for the files that were converted before the key.
-		v.AddBOS, err = v.Pre == "llama-bpe" && v.BOS != None, nil
-	}
-	return v, err
+	v.AddBOS, err = readBool(f, "tokenizer.ggml.add_bos_token", (v.Model == modelSPM || v.Pre == "llama-bpe") && v.BOS != None)
+	return err
 }
 
-func readID(f *gguf.File, key string) (int32, error) {
+func readBool(f *gguf.File, key string, absent bool) (bool, error) {
+	b, err := f.Bool(key)
+	if errors.Is(err, gguf.ErrNoKey) {
+		return absent, nil
+	}
+	return b, err
+}
+
+func readID(f *gguf.File, key string, absent int32) (int32, error) {
 	n, err := f.Uint(key)
 	switch {
 	case errors.Is(err, gguf.ErrNoKey):
-		return None, nil
+		return absent, nil
 	case err != nil:
 		return None, err
 	case n > math.MaxInt32:
