@@ -5,18 +5,17 @@ import (
 	"testing"
 
 	"github.com/wasmeter/wasmeter/host/plugin"
-	"github.com/wasmeter/wasmeter/plugins/internal/plugintest"
 )
 
-func TestConfig(t *testing.T) {
+// configs are configurations and what is said of them: each fault with its place,
+// what was found and what is allowed. An empty text: it is right.
+func configs() map[string]string {
 	const prices = `"input":1,"output":2`
 	with := func(members string) string { return `{"currency":"EUR","default":{` + prices + `}` + members + `}` }
 	model := func(members string) string {
 		return `{"currency":"EUR","models":[{"model":"a",` + prices + `},{"model":"b*",` + prices + members + `}]}`
 	}
-	// Each fault with its place, what was found and what is allowed. An empty
-	// text: it is right.
-	for config, want := range map[string]string{
+	return map[string]string{
 		priceList:                             "",
 		with(""):                              "",
 		model(""):                             "",
@@ -77,15 +76,17 @@ func TestConfig(t *testing.T) {
 		with(`,"corrects":{"plugin":"billing","reason":"r","book":{}}`):                           "corrects.book: no prices",
 		with(`,"corrects":{"plugin":"billing","reason":"r","book":{"currency":"USD"}}`):           "corrects.book.currency: unknown member",
 		with(`,"corrects":{"plugin":"billing","reason":"r","book":{"default":{` + prices + `}}}`): "",
-	} {
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for config, want := range configs() {
 		_, err := readConfig([]byte(config))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s:\ngot  %v\nwant %q", config, err, want)
 		}
 	}
 }
-
-func TestSchema(t *testing.T) { plugintest.CheckSchema(t, newConfig().members()) }
 
 // FuzzConfig: what is accepted prices any request, and what is not says why.
 func FuzzConfig(f *testing.F) {
