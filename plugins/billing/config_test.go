@@ -16,6 +16,7 @@ func configs() map[string]string {
 		return `{"currency":"EUR","models":[{"model":"a",` + prices + `},{"model":"b*",` + prices + members + `}]}`
 	}
 	return map[string]string{
+		highest:                               "",
 		priceList:                             "",
 		with(""):                              "",
 		model(""):                             "",

@@ -134,12 +134,14 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// highest has the highest of everything.
+const highest = `{"currency":"EUR","scale":12,"default":{"input":1000000000000,"output":1000000000000,"reasoning":1000000000000,
+	"request":1000000000000,"tool_call":1000000000000,"device_second":1000000000,"minimum":1000000000000},
+	"classes":[{"class":"batch","pays":100000}],"windows":[{"name":"always","from":"00:00","to":"24:00","pays":100000}]}`
+
 // No configuration that is accepted and no frame can be more than 128 bits hold,
 // and what is more is an error and no price.
 func TestLargestCost(t *testing.T) {
-	const highest = `{"currency":"EUR","scale":12,"default":{"input":1000000000000,"output":1000000000000,"reasoning":1000000000000,
-		"request":1000000000000,"tool_call":1000000000000,"device_second":1000000000,"minimum":1000000000000},
-		"classes":[{"class":"batch","pays":100000}],"windows":[{"name":"always","from":"00:00","to":"24:00","pays":100000}]}`
 	c := configured(t, highest)
 	const last = 1<<32 - 1
 	frame := plugin.Frame{Flags: plugin.FlagBatch, Outcome: plugin.OutcomeStop, PromptTokens: last, CompletionTokens: last, ReasoningTokens: 7,
