@@ -34,7 +34,7 @@ type Builtin struct {
 }
 
 // collecting is enough for a call in which Go's garbage is collected, which
-// takes some 20 million units and comes once in thousands of calls.
+// takes up to 33 million units and comes once in thousands of calls.
 const collecting = 100_000_000
 
 // allChoices is enough for as many choices as fit into a result, some 70, which
