@@ -28,13 +28,14 @@ type words struct {
 	Source       string // its file
 	Compiler     string
 	MaxFuel      string // of a call
-	sdk, sdkTo   string // folders in package sdk and in the plugin's
+	SDK          string // its folder in the plugin's
+	sdk          string // its folder in package sdk
 }
 
 func wordsOf(l toolchain.Language, name string) words {
 	w := map[toolchain.Language]words{
 		toolchain.Go: {Source: "main.go", Compiler: "Go 1.26 or later", MaxFuel: "5_000_000",
-			sdk: "go", sdkTo: "wasmeter/sdk/go"},
+			sdk: "go", SDK: "wasmeter/sdk/go"},
 		toolchain.AssemblyScript: {Source: name + ".ts", MaxFuel: "100_000",
 			Compiler: "AssemblyScript 0.28.20 (`npm install`)", sdk: "assemblyscript"},
 		toolchain.Zig: {Source: name + ".zig", MaxFuel: "100_000",
@@ -45,8 +46,8 @@ func wordsOf(l toolchain.Language, name string) words {
 			Compiler: "Zig 0.17.1, which is a C compiler too (`python3 -m pip install ziglang==0.17.1`)", sdk: "zig"},
 	}[l]
 	w.Name, w.LanguageName = name, l.Title()
-	if w.sdkTo == "" {
-		w.sdkTo = toolchain.SDKFolder
+	if w.SDK == "" {
+		w.SDK = toolchain.SDKFolder
 	}
 	return w
 }
@@ -68,7 +69,7 @@ func Write(dir string, l toolchain.Language, name string) error {
 			return err
 		}
 	}
-	to := filepath.Join(dir, filepath.FromSlash(w.sdkTo))
+	to := filepath.Join(dir, filepath.FromSlash(w.SDK))
 	if err := sdk.Copy(w.sdk, to); err != nil {
 		return err
 	}
