@@ -103,6 +103,7 @@ func TestBillingIsTheSame(t *testing.T) {
 				}
 			}
 			testRefusals(t, host, spec)
+			testCases(t, spec)
 		})
 	}
 }
