@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host"
 )
 
@@ -75,6 +76,7 @@ func (c *Config) keys() []key {
 		{name: "engine.kv_cache_type", value: choice(&c.Device.KVCacheType, "f16", "q8_0"), flag: "kv-cache-type", usage: "how keys and values are stored", only: []string{"f16"}},
 		{name: "engine.enable_prefix_caching", value: boolValue{&e.PrefixCaching}, flag: "enable-prefix-caching", usage: "keep and share equal beginnings of prompts", bare: "true"},
 		{name: "engine.prefix_cache_scope", value: choice(&c.Host.PrefixCacheScope, host.PrefixCacheTenant, host.PrefixCacheGlobal), flag: "prefix-cache-scope", usage: "who shares them"},
+		{name: "engine.scheduling_policy", value: choice(&e.SchedulingPolicy, engine.PolicyFCFS, engine.PolicyPriority), flag: "scheduling-policy", usage: "who comes first: who came first, or the lower priority"},
 		{name: "engine.max_queued_requests", value: intValue{&e.MaxQueuedRequests}, flag: "max-num-queued-reqs", usage: "waiting requests before 429; 0 is no bound"},
 		{name: "engine.max_queued_tokens", value: intValue{&e.MaxQueuedTokens}, flag: "max-num-queued-tokens", usage: "waiting prompt tokens before 429; 0 is no bound"},
 		{name: "engine.speculative.method", value: choice(&c.Speculative.Method, "none", "ngram", "draft"), only: []string{"none"}},

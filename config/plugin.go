@@ -79,7 +79,7 @@ func (p *Plugin) keys() []key {
 		{name: "grants.content_egress", value: boolValue{&g.ContentEgress}},
 		{name: "grants.rewrite", value: boolValue{&g.Rewrite}},
 		{name: "grants.deny", value: boolValue{&g.Deny}},
-		{name: "grants.admission", value: boolValue{&g.Admission}, only: []string{"false"}},
+		{name: "grants.admission", value: boolValue{&g.Admission}},
 
 		{name: "match.models", value: listValue{&p.Match.Models}},
 		{name: "match.tenants", value: listValue{&p.Match.Tenants}},

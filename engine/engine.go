@@ -186,6 +186,9 @@ func (e *Engine) Now() time.Duration { return e.options.Now() }
 // Context is the longest sequence, prompt and output together, in tokens.
 func (e *Engine) Context() int { return e.context }
 
+// Ranks tells whether requests are ranked by their priority.
+func (e *Engine) Ranks() bool { return e.options.SchedulingPolicy == PolicyPriority }
+
 // Shape describes the model.
 func (e *Engine) Shape() model.Shape { return e.shape }
 

@@ -26,6 +26,8 @@ type run struct {
 	request    *engine.Request
 	stream     *engine.Stream
 	watch      *watch
+	// deadlineMS is the deadline that plugins have set, since arrival; 0: none.
+	deadlineMS uint32
 
 	// chain is the plugins that the request keeps to its end.
 	chain *plugin.Chain
@@ -144,6 +146,10 @@ func (s *Server) engineRequest(g *openai.Generation, prompts [][]int32, arrival 
 			}
 		}
 	}
+	if g.Priority != 0 && !s.parts.Engine.Ranks() {
+		return nil, openai.InvalidRequest("priority", fmt.Sprintf(
+			"priority %d: this server takes requests in the order in which they come; leave it out, or start the server with --scheduling-policy priority", g.Priority))
+	}
 	p := sample.Defaults()
 	p.Temperature = float32(g.Temperature.Or(1))
 	p.TopP = float32(g.TopP.Or(1))
@@ -178,6 +184,7 @@ func (s *Server) engineRequest(g *openai.Generation, prompts [][]int32, arrival 
 		IgnoreEOS:   g.IgnoreEOS,
 		Whole:       !g.Stream,
 		Arrival:     arrival,
+		Priority:    g.Priority,
 	}
 	if g.Stream {
 		r.MaxBacklog = maxBacklog
@@ -228,6 +235,9 @@ func (r *run) failure() error {
 		case engine.Abort:
 			if cause(r.cause.Load()) == causeClientGone {
 				return errGone
+			}
+			if errors.Is(c.err, engine.ErrDeadline) {
+				return r.late()
 			}
 			if c.err != nil {
 				return c.err // a slow reader

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -31,12 +32,31 @@ func (r *run) admit(c *fiber.Ctx) error {
 		return err
 	}
 	setHeaders(c, verdict.Headers)
+	r.take(verdict.Admission)
 	d := verdict.Deny
 	if d == nil {
 		return nil
 	}
 	r.end = plugin.OutcomeDenied
 	return &openai.Error{Status: d.Status, Type: denialType(d.Status), Message: d.Message, Code: d.Code, RetryAfter: d.RetryAfter}
+}
+
+// take hands what plugins say of the request's place and time to the engine.
+func (r *run) take(a plugin.Admission) {
+	if a.Ranked {
+		r.request.Priority = int(a.Priority)
+	}
+	if r.deadlineMS = a.DeadlineMS; a.DeadlineMS > 0 {
+		r.request.Deadline = r.request.Arrival + time.Duration(a.DeadlineMS)*time.Millisecond
+	}
+}
+
+// late is the error of a request whose deadline has passed.
+func (r *run) late() error {
+	return &openai.Error{
+		Status: fiber.StatusGatewayTimeout, Type: "server_error", Code: "deadline_exceeded",
+		Message: fmt.Sprintf("the request was to end within %d ms, and had %d tokens by then; ask for fewer tokens, or again when the server has less to do", r.deadlineMS, r.usage().Completion),
+	}
 }
 
 func denialType(status int) string {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine"
@@ -24,7 +25,8 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 		CachedPromptTokens: uint32(u.Cached),
 		DeliveredTokens:    uint32(u.Completion),
 		MaxTokens:          uint32(g.MaxTokens.Value),
-		Priority:           int32(g.Priority),
+		Priority:           int32(q.Priority),
+		DeadlineMS:         r.deadlineMS,
 		SLOTTFTms:          r.targets.ttftMS,
 		SLOTPOTms:          r.targets.tpotMS,
 		RequestID:          r.requestID,
@@ -147,6 +149,8 @@ func (r *run) choiceOutcome(c *choice) plugin.Outcome {
 		return plugin.OutcomeServerError
 	case engine.Abort:
 		switch {
+		case errors.Is(c.err, engine.ErrDeadline):
+			return plugin.OutcomeDeadline
 		case c.err != nil:
 			return plugin.OutcomeSlowReader
 		case cause(r.cause.Load()) == causeShutdown:

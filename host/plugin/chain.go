@@ -141,34 +141,39 @@ type Verdict struct {
 	// Headers are for the response, whatever becomes of the request. They are
 	// valid until the next call with the same State.
 	Headers []Header
+	// Admission is for the queue; of several plugins the last one counts.
+	Admission Admission
 }
 
 // Request asks each plugin in turn whether the request may pass. The first
-// that denies it ends the chain. frame.Document is the request's body. The
+// that denies it ends the chain. frame.Document is the request's body. What a
+// plugin says of priority and deadline is in the frame of those behind it. The
 // error is a *Failure of a plugin whose policy is Closed.
 func (c *Chain) Request(ctx context.Context, frame *Frame, s *State) (Verdict, error) {
 	s.result.begin()
 	if c == nil {
 		return Verdict{}, nil
 	}
+	seen := *frame
 	for i, p := range c.plugins {
 		if !p.due(HookRequest) {
 			continue
 		}
 		headers := len(s.result.headers)
-		failure := c.call(ctx, i, HookRequest, frame, frame.Document, s)
+		failure := c.call(ctx, i, HookRequest, &seen, frame.Document, s)
 		if failure != nil && p.policy == Closed {
 			s.refuse(i)
 			return Verdict{}, failure
 		}
 		c.overrideHeaders(&s.result, headers)
+		s.result.admission.show(&seen)
 		if deny := s.result.deny; deny != nil {
 			s.refuse(i)
 			deny.Plugin = p.name
 			return Verdict{Deny: deny, Headers: s.result.headers}, nil
 		}
 	}
-	return Verdict{Headers: s.result.headers}, nil
+	return Verdict{Headers: s.result.headers, Admission: s.result.admission}, nil
 }
 
 // Shaped is what the plugins make of an answer. It is valid until the next

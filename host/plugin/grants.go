@@ -33,16 +33,12 @@ type Grants struct {
 	ContentEgress bool // read bodies and also emit, log or write
 	Rewrite       bool // replace documents and chunks
 	Deny          bool // refuse requests
-	Admission     bool // set priority and deadline; not available yet
+	Admission     bool // set a request's priority and deadline
 }
 
-// validate refuses names that would collide with the wire's own, and grants
-// that this host can't honour.
+// validate refuses names that would collide with the wire's own.
 func (g *Grants) validate(reserved *reservedNames) []error {
 	var faults []error
-	if g.Admission {
-		faults = append(faults, errors.New("grants.admission: not available yet: the engine has neither priorities nor deadlines"))
-	}
 	for _, list := range []struct {
 		key      string
 		names    []string

@@ -44,8 +44,12 @@ func TestRequest(t *testing.T) {
 		{"deny not granted", `{"deny":{"status":429,"code":"quota",` + message + `}}`, none, FailureDeniedKey, "grants.deny"},
 		{"header not granted", `{"headers":{"x-other":"1"}}`, all, FailureDeniedKey, "grants.headers"},
 		{"headers not granted", `{"headers":{}}`, none, FailureDeniedKey, "grants.headers"},
-		{"priority", `{"priority":3}`, all, FailureDeniedKey, "admission, which is not available yet"},
-		{"deadline", `{"deadline_ms":3}`, all, FailureDeniedKey, "admission, which is not available yet"},
+		{"priority not granted", `{"priority":3}`, all, FailureDeniedKey, "grants.admission"},
+		{"deadline not granted", `{"deadline_ms":3}`, all, FailureDeniedKey, "grants.admission"},
+		{"priority with a fraction", `{"priority":1.5}`, Grants{Admission: true}, FailureBadResult, "whole number in -2147483648 … 2147483647"},
+		{"priority beyond 32 bits", `{"priority":2147483648}`, Grants{Admission: true}, FailureBadResult, "whole number"},
+		{"deadline in the past", `{"deadline_ms":-1}`, Grants{Admission: true}, FailureBadResult, "whole number in 0 … 4294967295"},
+		{"deadline of another type", `{"deadline_ms":"3"}`, Grants{Admission: true}, FailureBadResult, "whole number"},
 		{"fields", `{"fields":{}}`, all, FailureDeniedKey, "not for the hook request"},
 		{"document", `{"document":{}}`, Grants{Rewrite: true}, FailureDeniedKey, "not for the hook request"},
 
@@ -82,6 +86,45 @@ func TestRequest(t *testing.T) {
 				t.Errorf("got %s, want kind %q and %s", got, c.kind, c.want)
 			}
 		})
+	}
+}
+
+// TestAdmission: of several plugins the last one that says it counts, one that
+// fails says nothing, and each sees what those before it have said.
+func TestAdmission(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		results []string
+		want    Admission
+	}{
+		{"nothing", []string{`{}`}, Admission{}},
+		{"both", []string{`{"priority":-7,"deadline_ms":250}`}, Admission{Priority: -7, Ranked: true, DeadlineMS: 250}},
+		{"the ends of the range", []string{`{"priority":-2147483648,"deadline_ms":4294967295}`}, Admission{Priority: -1 << 31, Ranked: true, DeadlineMS: 1<<32 - 1}},
+		{"priority 0 is one", []string{`{"priority":0}`}, Admission{Ranked: true}},
+		{"the last counts", []string{`{"priority":1,"deadline_ms":5}`, `{"priority":2}`}, Admission{Priority: 2, Ranked: true, DeadlineMS: 5}},
+		{"no deadline after all", []string{`{"deadline_ms":5}`, `{"deadline_ms":0}`}, Admission{}},
+		{"one fails", []string{`{"priority":1}`, `{"priority":2,"oops":1}`, `{"deadline_ms":3}`}, Admission{Priority: 1, Ranked: true, DeadlineMS: 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			var plugins []*Plugin
+			for i, result := range c.results {
+				plugins = append(plugins, b.mustLoad(t, hookGuest(HookRequest, result), grant(Grants{Admission: true}), func(s *Spec) { s.Name, s.OnError = fmt.Sprint("p", i), Open }))
+			}
+			verdict, err := newChain(t, plugins...).Request(context.Background(), &Frame{Priority: 9}, new(State))
+			if err != nil || verdict.Admission != c.want {
+				t.Errorf("got %+v, %v, want %+v", verdict.Admission, err, c.want)
+			}
+		})
+	}
+	f := Frame{Priority: 9}
+	(&Admission{DeadlineMS: 3}).show(&f)
+	if f.Priority != 9 || f.DeadlineMS != 3 {
+		t.Errorf("a deadline alone shows priority %d and deadline %d, want 9 and 3", f.Priority, f.DeadlineMS)
+	}
+	(&Admission{Priority: -1, Ranked: true}).show(&f)
+	if f.Priority != -1 || f.DeadlineMS != 0 {
+		t.Errorf("a priority alone shows priority %d and deadline %d, want -1 and 0", f.Priority, f.DeadlineMS)
 	}
 }
 

@@ -103,7 +103,6 @@ func TestLoadRefusesSpec(t *testing.T) {
 		{"inner star", func(s *Spec) { s.Grants.Fields = []string{"x_*_y"} }, "* only at the end"},
 		{"fuel", func(s *Spec) { s.Fuel = -1 }, "fuel: -1 units"},
 		{"memory limit", func(s *Spec) { s.MemoryLimit = 100_000 }, "multiple of 64 KiB"},
-		{"admission", func(s *Spec) { s.Grants.Admission = true }, "grants.admission: not available yet"},
 		{"member of usage", func(s *Spec) { s.Grants.UsageExtend = []string{"prompt_tokens"} }, `grants.usage_extend: "prompt_tokens" is a member of the API itself`},
 		{"header without x-", func(s *Spec) { s.Grants.Headers = []string{"set-cookie"} }, `grants.headers: "set-cookie"; use x-`},
 		{"header in upper case", func(s *Spec) { s.Grants.Headers = []string{"X-Cost"} }, "grants.headers"},

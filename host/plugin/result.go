@@ -52,13 +52,15 @@ type result struct {
 	carry    string // of the last call
 	carried  bool   // the last call gave a carry
 	deny     *Deny
-	effects  effects
+	// admission is what all plugins together have said.
+	admission Admission
+	effects   effects
 }
 
 // begin forgets what an earlier hook left.
 func (r *result) begin() {
 	r.members, r.usage, r.headers = r.members[:0], r.usage[:0], r.headers[:0]
-	r.document, r.carry, r.carried, r.deny = nil, "", false, nil
+	r.document, r.carry, r.carried, r.deny, r.admission = nil, "", false, nil, Admission{}
 	r.effects.reset()
 }
 
@@ -145,7 +147,7 @@ func (r *resultReader) member(name []byte) (err error) {
 		}
 	case "priority", "deadline_ms":
 		if here = request; here {
-			err = denied("%q needs the grant admission, which is not available yet", name)
+			err = r.admission(string(name))
 		}
 	default:
 		err = fmt.Errorf("unknown member %q; ABI.md lists what the hook %s answers", name, r.hook)
