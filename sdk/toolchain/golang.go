@@ -2,12 +2,11 @@ package toolchain
 
 import (
 	"context"
+	goversion "go/version"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	goversion "go/version"
 )
 
 // leastGo is the first Go that exports functions of a library as an SDK does.
