@@ -128,6 +128,12 @@ func (v *Vocab) readSpecial(f *gguf.File) (err error) {
 			v.Ends = append(v.Ends, id)
 		}
 	}
+	// Of a model that is not from a GGUF file, further ones.
+	more, err := f.Ints("tokenizer.ggml.eog_token_ids")
+	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
+		return err
+	}
+	v.Ends = append(v.Ends, more...)
 	v.AddBOS, err = readBool(f, "tokenizer.ggml.add_bos_token", (v.Model == modelSPM || v.Pre == "llama-bpe") && v.BOS != None)
 	return err
 }

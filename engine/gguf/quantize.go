@@ -1,0 +1,72 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// QuantizeQ8_0 converts values, whole blocks of 32, to Q8_0: a scale of 1/127 of
+// the largest magnitude as f16, and each value divided by the scale, rounded to
+// the nearest integer, halves away from zero. Results are bit for bit those of
+// ggml's quantize_row_q8_0_ref and of the Python package gguf. Values that are
+// not finite, or that are too large for the scale, are an error.
+func QuantizeQ8_0(dst []byte, src []float32) error {
+	const block = 32
+	if len(src)%block != 0 || uint64(len(dst)) != Q8_0.RowBytes(uint64(len(src))) {
+		return fmt.Errorf("quantize %d values into %d bytes of Q8_0: blocks are of %d values in %d bytes", len(src), len(dst), block, Q8_0.BlockBytes())
+	}
+	for ; len(src) > 0; dst, src = dst[2+block:], src[block:] {
+		var largest float32
+		for i, x := range src[:block] {
+			if x != x || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("quantize: value %d of a block is %g", i, x)
+			}
+			largest = max(largest, float32(math.Abs(float64(x))))
+		}
+		scale := largest / 127
+		var inverse float32
+		if scale != 0 {
+			inverse = 1 / scale
+		}
+		h := halfOf(scale)
+		if h == 0x7c00 {
+			return fmt.Errorf("quantize: a value of %g is too large for a scale in 16 bits", largest)
+		}
+		binary.LittleEndian.PutUint16(dst, h)
+		for i, x := range src[:block] {
+			dst[2+i] = byte(int8(roundAway(float32(x * inverse))))
+		}
+	}
+	return nil
+}
+
+// roundAway rounds to the nearest integer, halves away from zero.
+func roundAway(x float32) float32 { return float32(math.Round(float64(x))) }
+
+// halfOf rounds a float32 that is not NaN and not negative to binary16, halves
+// to even.
+func halfOf(x float32) uint16 {
+	bits := math.Float32bits(x)
+	exp := int(bits>>23) - 127
+	frac := bits&(1<<23-1) | 1<<23
+	shift := 13
+	if exp < -14 { // subnormal: units of 2^-24
+		shift += -14 - exp
+	}
+	switch {
+	case exp > 15:
+		return 0x7c00
+	case shift > 25: // less than half a unit
+		return 0
+	}
+	n := frac >> shift
+	rest, half := frac&(1<<shift-1), uint32(1)<<(shift-1)
+	if rest > half || rest == half && n&1 == 1 {
+		n++
+	}
+	if exp < -14 {
+		return uint16(n) // 1<<10, if rounded up to it, is the least normal number
+	}
+	return uint16(uint32(exp+15-1)<<10 + n) // n has the hidden bit, and may carry
+}
