@@ -8,7 +8,7 @@ import (
 
 // eachLevelBench is eachLevel for benchmarks.
 func eachLevelBench(b *testing.B, name string, bench func(b *testing.B, o *Ops)) {
-	for l := Generic; l <= Best(); l++ {
+	for _, l := range Levels() {
 		o, err := Select(l)
 		if err != nil {
 			b.Fatal(err)
@@ -29,11 +29,12 @@ func aligned(n int) []byte {
 // BenchmarkGEMV multiplies one token with 80 MB of weights, more than the caches hold,
 // in matrices of a small model's feed-forward.
 func BenchmarkGEMV(b *testing.B) {
-	const rows, k = 1536, 576
-	for _, f := range formats[1:] {
+	const rows = 1536
+	for _, f := range formats {
+		k := f.wide(576)
 		eachLevelBench(b, f.name, func(b *testing.B, o *Ops) {
 			r := random()
-			one := make([]byte, f.packed(rows, k))
+			one := make([]byte, f.form.Bytes(rows, k))
 			if err := f.pack(one, f.source(r, rows, k), rows, k); err != nil {
 				b.Fatal(err)
 			}
@@ -49,7 +50,7 @@ func BenchmarkGEMV(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				for i := range n {
-					f.matMul(o, out, rows, w[i*len(one):][:len(one)], Groups(rows), x, meta, 1, k)
+					o.MatMul(f.form, out, rows, w[i*len(one):][:len(one)], Groups(rows), x, meta, 1, k)
 				}
 			}
 		})
@@ -59,12 +60,12 @@ func BenchmarkGEMV(b *testing.B) {
 // BenchmarkGEMM multiplies several tokens with a matrix in the cache.
 func BenchmarkGEMM(b *testing.B) {
 	const rows = 1536
-	for _, f := range formats[1:] {
+	for _, f := range formats {
 		for _, shape := range [][2]int{{1, 576}, {2, 576}, {3, 576}, {4, 576}, {64, 576}, {64, 1536}} {
-			tokens, k := shape[0], shape[1]
+			tokens, k := shape[0], f.wide(shape[1])
 			eachLevelBench(b, fmt.Sprintf("%s/k=%d/tokens=%d", f.name, k, tokens), func(b *testing.B, o *Ops) {
 				r := random()
-				w := aligned(f.packed(rows, k))
+				w := aligned(f.form.Bytes(rows, k))
 				if err := f.pack(w, f.source(r, rows, k), rows, k); err != nil {
 					b.Fatal(err)
 				}
@@ -72,7 +73,7 @@ func BenchmarkGEMM(b *testing.B) {
 				o.Quantize(x, meta, normals(r, tokens*k))
 				out := make([]float32, tokens*rows)
 				for b.Loop() {
-					f.matMul(o, out, rows, w, Groups(rows), x, meta, tokens, k)
+					o.MatMul(f.form, out, rows, w, Groups(rows), x, meta, tokens, k)
 				}
 				b.ReportMetric(2*float64(tokens)*rows*float64(k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
 			})

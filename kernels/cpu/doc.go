@@ -23,16 +23,29 @@
 // # Weights
 //
 // Quantised matrices are repacked at load into groups of 16 rows, padded with
-// zero rows. A group is a run of blocks, each of 32 columns:
+// zero rows. A group is a run of blocks, each of 32 columns: codes, scales of the 16
+// rows, and minimums where the form has them. A weight is d·q + m, or d·(q - zero).
 //
-//	4 bits, 320 bytes  4 × 64 bytes of quants, 16 × f16 scale d, 16 × f16 minimum m
-//	8 bits, 544 bytes  8 × 64 bytes of quants, 16 × f16 scale d
+//	FormQ4_1  4 bits    320 bytes  256 codes, 16 × f16 d, 16 × f16 m
+//	FormQ5_0  5 bits    352 bytes  320 codes, 16 × f16 d; zero is 16
+//	FormQ5_1  5 bits    384 bytes  320 codes, 16 × f16 d, 16 × f16 m
+//	FormQ8_0  8 bits    544 bytes  512 codes, 16 × f16 d; signed
+//	FormQ4_K  4 bits    288 bytes  256 codes, 16 × uint8 d, 16 × uint8 m
+//	FormQ5_K  5 bits    352 bytes  320 codes, 16 × uint8 d, 16 × uint8 m
+//	FormQ6_K  6 bits    416 bytes  384 codes, 16 × int8 d of the first 16 columns, of the last; zero is 32
 //
-// Each 64 bytes hold four bytes for each of the 16 rows in turn, which are the
-// row's next four columns: one 512-bit multiply-add against a broadcast of four
-// activations advances 16 rows, without shuffles or horizontal sums. In the
-// 4-bit form byte i of line j holds column 8j+i in its low and 8j+4+i in its high
-// nibble. A weight is d·q + m, with q in 0…15, or d·q with q in -128…127.
+// The last three have a header for each eight blocks: 16 × f16, by which the bytes d
+// are multiplied, and 16 × f16 for the bytes m. These products are exact in f32, so
+// every form holds the weights of its GGUF type as they are, in as many bits (Q4_0
+// grows from 4.5 to 5 a weight, Q4_K and Q5_K by 0.125).
+//
+// A line of 64 bytes holds four bytes for each of the 16 rows in turn, which are
+// four columns of the row: one 512-bit multiply-add against a broadcast of four
+// activations advances 16 rows, without shuffles or horizontal sums. Of 8 bits,
+// line j holds columns 4j … 4j+3. Of fewer bits, byte i of line j holds the low
+// four bits of column 8j+i in its low and of column 8j+4+i in its high half, for
+// four lines; then come the upper bits, one line for the fifth bits of all eight
+// fours of columns, or two for the fifth and sixth of four each, the first lowest.
 //
 // # Activations
 //

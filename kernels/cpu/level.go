@@ -2,10 +2,12 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Level names a set of instructions, ordered: each level includes those before it.
+// Level names a set of instructions, in the order of their speed. A machine need not
+// have all below its best: AVXVNNI is of processors without AVX-512, and of some with.
 type Level int
 
 const (
@@ -13,14 +15,16 @@ const (
 	Generic Level = iota
 	// AVX2 needs AVX2, FMA and F16C (x86-64-v3: Haswell, Zen and later).
 	AVX2
-	// AVX512VNNI adds AVX-512 F, BW, VL and VNNI (Cascade Lake, Zen 4 and later).
+	// AVXVNNI adds VNNI in 256 bits (Alder Lake, Zen 5 and later).
+	AVXVNNI
+	// AVX512VNNI adds to AVX2 AVX-512 F, BW, VL and VNNI (Cascade Lake, Zen 4 and later).
 	AVX512VNNI
 )
 
 // EnvLevel is the environment variable that forces a level.
 const EnvLevel = "WASMETER_CPU"
 
-var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVX512VNNI: "avx512vnni"}
+var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVXVNNI: "avxvnni", AVX512VNNI: "avx512vnni"}
 
 // String returns the name that ParseLevel reads.
 func (l Level) String() string {
@@ -58,10 +62,29 @@ func FromEnv(getenv func(string) string) (Level, error) {
 	return l, nil
 }
 
+// Levels returns the levels that this processor and its operating system support, in
+// their order.
+func Levels() []Level {
+	var levels []Level
+	for l := Generic; l <= AVX512VNNI; l++ {
+		if l.supported() {
+			levels = append(levels, l)
+		}
+	}
+	return levels
+}
+
+// Best returns the highest level that this processor and its operating system
+// support.
+func Best() Level {
+	levels := Levels()
+	return levels[len(levels)-1]
+}
+
 // available tells why the level cannot run here, or nil.
 func (l Level) available() error {
-	if best := Best(); l < Generic || l > best {
-		return fmt.Errorf("cpu level %s is not available here; the best is %s", l, best)
+	if !slices.Contains(Levels(), l) {
+		return fmt.Errorf("cpu level %s is not available here; the best is %s", l, Best())
 	}
 	return nil
 }

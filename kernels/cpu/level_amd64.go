@@ -4,15 +4,19 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-// Best returns the highest level that this processor and its operating system
-// support.
-func Best() Level {
+// supported tells whether this processor and its operating system have the level.
+func (l Level) supported() bool {
 	x := &cpu.X86
-	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C {
-		return Generic
+	avx2 := x.HasAVX2 && x.HasFMA && x.HasF16C
+	switch l {
+	case Generic:
+		return true
+	case AVX2:
+		return avx2
+	case AVXVNNI:
+		return avx2 && x.HasAVXVNNI
+	case AVX512VNNI:
+		return avx2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512VNNI
 	}
-	if !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512VL || !x.HasAVX512VNNI {
-		return AVX2
-	}
-	return AVX512VNNI
+	return false
 }

@@ -2,5 +2,5 @@
 
 package cpu
 
-// Best returns Generic: this build holds no assembly.
-func Best() Level { return Generic }
+// supported tells whether the level can run: this build holds no assembly.
+func (l Level) supported() bool { return l == Generic }

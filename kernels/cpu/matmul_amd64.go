@@ -5,10 +5,43 @@ package cpu
 // tileFunc is the assembly for one number of tokens.
 type tileFunc func(out *float32, w *byte, x *int8, meta *Meta, ldo, groups, blocks int)
 
-// byTokens joins the functions for 1…tileTokens tokens. matMul has checked the lengths:
+// byTokens joins the functions for 1…tileTokens tokens. MatMul has checked the lengths:
 // there is at least one group, one block and one token.
-func byTokens(tiles [tileTokens]tileFunc) matMulFunc {
+func byTokens(tiles ...tileFunc) matMulFunc {
 	return func(out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, blocks int) {
 		tiles[tokens-1](&out[0], &w[0], &x[0], &meta[0], ldo, groups, blocks)
 	}
+}
+
+// matMulAVX2 are the products of level AVX2.
+var matMulAVX2 = [numForms]matMulFunc{
+	FormQ4_1: byTokens(matMulQ4_1AVX2T1, matMulQ4_1AVX2T2, matMulQ4_1AVX2T3, matMulQ4_1AVX2T4),
+	FormQ4_K: byTokens(matMulQ4_KAVX2T1, matMulQ4_KAVX2T2, matMulQ4_KAVX2T3, matMulQ4_KAVX2T4),
+	FormQ5_0: byTokens(matMulQ5_0AVX2T1, matMulQ5_0AVX2T2, matMulQ5_0AVX2T3, matMulQ5_0AVX2T4),
+	FormQ5_1: byTokens(matMulQ5_1AVX2T1, matMulQ5_1AVX2T2, matMulQ5_1AVX2T3, matMulQ5_1AVX2T4),
+	FormQ5_K: byTokens(matMulQ5_KAVX2T1, matMulQ5_KAVX2T2, matMulQ5_KAVX2T3, matMulQ5_KAVX2T4),
+	FormQ6_K: byTokens(matMulQ6_KAVX2T1, matMulQ6_KAVX2T2, matMulQ6_KAVX2T3, matMulQ6_KAVX2T4),
+	FormQ8_0: byTokens(matMulQ8_0AVX2T1, matMulQ8_0AVX2T2, matMulQ8_0AVX2T3, matMulQ8_0AVX2T4),
+}
+
+// matMulAVXVNNI are those of level AVXVNNI.
+var matMulAVXVNNI = [numForms]matMulFunc{
+	FormQ4_1: byTokens(matMulQ4_1AVXVNNIT1, matMulQ4_1AVXVNNIT2, matMulQ4_1AVXVNNIT3, matMulQ4_1AVXVNNIT4),
+	FormQ4_K: byTokens(matMulQ4_KAVXVNNIT1, matMulQ4_KAVXVNNIT2, matMulQ4_KAVXVNNIT3, matMulQ4_KAVXVNNIT4),
+	FormQ5_0: byTokens(matMulQ5_0AVXVNNIT1, matMulQ5_0AVXVNNIT2, matMulQ5_0AVXVNNIT3, matMulQ5_0AVXVNNIT4),
+	FormQ5_1: byTokens(matMulQ5_1AVXVNNIT1, matMulQ5_1AVXVNNIT2, matMulQ5_1AVXVNNIT3, matMulQ5_1AVXVNNIT4),
+	FormQ5_K: byTokens(matMulQ5_KAVXVNNIT1, matMulQ5_KAVXVNNIT2, matMulQ5_KAVXVNNIT3, matMulQ5_KAVXVNNIT4),
+	FormQ6_K: byTokens(matMulQ6_KAVXVNNIT1, matMulQ6_KAVXVNNIT2, matMulQ6_KAVXVNNIT3, matMulQ6_KAVXVNNIT4),
+	FormQ8_0: byTokens(matMulQ8_0AVXVNNIT1, matMulQ8_0AVXVNNIT2, matMulQ8_0AVXVNNIT3, matMulQ8_0AVXVNNIT4),
+}
+
+// matMulAVX512 are those of level AVX512VNNI.
+var matMulAVX512 = [numForms]matMulFunc{
+	FormQ4_1: byTokens(matMulQ4_1AVX512T1, matMulQ4_1AVX512T2, matMulQ4_1AVX512T3, matMulQ4_1AVX512T4),
+	FormQ4_K: byTokens(matMulQ4_KAVX512T1, matMulQ4_KAVX512T2, matMulQ4_KAVX512T3, matMulQ4_KAVX512T4),
+	FormQ5_0: byTokens(matMulQ5_0AVX512T1, matMulQ5_0AVX512T2, matMulQ5_0AVX512T3, matMulQ5_0AVX512T4),
+	FormQ5_1: byTokens(matMulQ5_1AVX512T1, matMulQ5_1AVX512T2, matMulQ5_1AVX512T3, matMulQ5_1AVX512T4),
+	FormQ5_K: byTokens(matMulQ5_KAVX512T1, matMulQ5_KAVX512T2, matMulQ5_KAVX512T3, matMulQ5_KAVX512T4),
+	FormQ6_K: byTokens(matMulQ6_KAVX512T1, matMulQ6_KAVX512T2, matMulQ6_KAVX512T3, matMulQ6_KAVX512T4),
+	FormQ8_0: byTokens(matMulQ8_0AVX512T1, matMulQ8_0AVX512T2, matMulQ8_0AVX512T3, matMulQ8_0AVX512T4),
 }

@@ -4,82 +4,422 @@
 
 package cpu
 
-// matMulQ4AVX2T1 multiplies groups of rows with 1 tokens.
+// matMulQ4_1AVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
-func matMulQ4AVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8AVX2T1 multiplies groups of rows with 1 tokens.
+// matMulQ4_1AVXVNNIT1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
-func matMulQ8AVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVXVNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ4VNNIT1 multiplies groups of rows with 1 tokens.
+// matMulQ4_1AVX512T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
-func matMulQ4VNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX512T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8VNNIT1 multiplies groups of rows with 1 tokens.
+// matMulQ4_1AVX2T2 multiplies groups of rows with 2 tokens.
 //
 //go:noescape
-func matMulQ8VNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ4AVX2T2 multiplies groups of rows with 2 tokens.
+// matMulQ4_1AVXVNNIT2 multiplies groups of rows with 2 tokens.
 //
 //go:noescape
-func matMulQ4AVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVXVNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8AVX2T2 multiplies groups of rows with 2 tokens.
+// matMulQ4_1AVX512T2 multiplies groups of rows with 2 tokens.
 //
 //go:noescape
-func matMulQ8AVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX512T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ4VNNIT2 multiplies groups of rows with 2 tokens.
+// matMulQ4_1AVX2T3 multiplies groups of rows with 3 tokens.
 //
 //go:noescape
-func matMulQ4VNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8VNNIT2 multiplies groups of rows with 2 tokens.
+// matMulQ4_1AVXVNNIT3 multiplies groups of rows with 3 tokens.
 //
 //go:noescape
-func matMulQ8VNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVXVNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ4AVX2T3 multiplies groups of rows with 3 tokens.
+// matMulQ4_1AVX512T3 multiplies groups of rows with 3 tokens.
 //
 //go:noescape
-func matMulQ4AVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX512T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8AVX2T3 multiplies groups of rows with 3 tokens.
+// matMulQ4_1AVX2T4 multiplies groups of rows with 4 tokens.
 //
 //go:noescape
-func matMulQ8AVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ4VNNIT3 multiplies groups of rows with 3 tokens.
+// matMulQ4_1AVXVNNIT4 multiplies groups of rows with 4 tokens.
 //
 //go:noescape
-func matMulQ4VNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8VNNIT3 multiplies groups of rows with 3 tokens.
+// matMulQ4_1AVX512T4 multiplies groups of rows with 4 tokens.
 //
 //go:noescape
-func matMulQ8VNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_1AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ4AVX2T4 multiplies groups of rows with 4 tokens.
+// matMulQ4_KAVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
-func matMulQ4AVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_KAVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8AVX2T4 multiplies groups of rows with 4 tokens.
+// matMulQ4_KAVXVNNIT1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
-func matMulQ8AVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_KAVXVNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ4VNNIT4 multiplies groups of rows with 4 tokens.
+// matMulQ4_KAVX512T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
-func matMulQ4VNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_KAVX512T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
-// matMulQ8VNNIT4 multiplies groups of rows with 4 tokens.
+// matMulQ4_KAVX2T2 multiplies groups of rows with 2 tokens.
 //
 //go:noescape
-func matMulQ8VNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+func matMulQ4_KAVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVXVNNIT2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ4_KAVXVNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVX512T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ4_KAVX512T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVX2T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ4_KAVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVXVNNIT3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ4_KAVXVNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVX512T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ4_KAVX512T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVX2T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ4_KAVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVXVNNIT4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ4_KAVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVX512T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ4_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX2T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVXVNNIT1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_0AVXVNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX512T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX512T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX2T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVXVNNIT2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_0AVXVNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX512T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX512T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX2T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVXVNNIT3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_0AVXVNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX512T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX512T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX2T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVXVNNIT4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_0AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_0AVX512T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX2T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVXVNNIT1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_1AVXVNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX512T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX512T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX2T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVXVNNIT2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_1AVXVNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX512T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX512T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX2T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVXVNNIT3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_1AVXVNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX512T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX512T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX2T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVXVNNIT4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_1AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX512T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX2T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVXVNNIT1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_KAVXVNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX512T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX512T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX2T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVXVNNIT2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_KAVXVNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX512T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX512T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX2T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVXVNNIT3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_KAVXVNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX512T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX512T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX2T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVXVNNIT4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_KAVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_KAVX512T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX2T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVXVNNIT1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ6_KAVXVNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX512T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX512T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX2T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVXVNNIT2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ6_KAVXVNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX512T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX512T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX2T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVXVNNIT3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ6_KAVXVNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX512T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX512T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX2T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVXVNNIT4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ6_KAVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ6_KAVX512T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX2T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX2T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVXVNNIT1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ8_0AVXVNNIT1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX512T1 multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX512T1(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX2T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX2T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVXVNNIT2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ8_0AVXVNNIT2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX512T2 multiplies groups of rows with 2 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX512T2(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX2T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX2T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVXVNNIT3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ8_0AVXVNNIT3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX512T3 multiplies groups of rows with 3 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX512T3(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX2T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX2T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVXVNNIT4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ8_0AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX512T4 multiplies groups of rows with 4 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)

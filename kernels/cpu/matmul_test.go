@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,8 +21,9 @@ type problem struct {
 
 func newProblem(t *testing.T, f format, r *rand.Rand, rows, k, tokens int) *problem {
 	t.Helper()
+	k = f.wide(k)
 	p := &problem{format: f, rows: rows, k: k, tokens: tokens, groups: Groups(rows), src: f.source(r, rows, k)}
-	p.w = make([]byte, f.packed(rows, k))
+	p.w = make([]byte, f.form.Bytes(rows, k))
 	if err := f.pack(p.w, p.src, rows, k); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func newProblem(t *testing.T, f format, r *rand.Rand, rows, k, tokens int) *prob
 
 func (p *problem) product(o *Ops) []float32 {
 	out := make([]float32, p.tokens*p.ldo)
-	p.format.matMul(o, out, p.ldo, p.w, p.groups, p.x, p.meta, p.tokens, p.k)
+	o.MatMul(p.format.form, out, p.ldo, p.w, p.groups, p.x, p.meta, p.tokens, p.k)
 	return out
 }
 
@@ -106,15 +106,13 @@ func TestMatMulExtremes(t *testing.T) {
 		for _, f := range formats {
 			for _, quant := range []byte{0x00, 0xff, 0x80, 0x81, 0x7f, 0xf0, 0x0f} {
 				for _, sign := range []float32{1, -1, 0} {
-					const rows, k, tokens = 16, 64, 5
-					src := bytes.Repeat([]byte{quant}, rows*k/32*f.srcBlock)
+					const rows, tokens = 16, 5
+					k := f.wide(64)
+					src := bytes.Repeat([]byte{quant}, rows*k/f.columns()*f.srcBlock)
 					for b := 0; b < len(src); b += f.srcBlock {
-						binary.LittleEndian.PutUint16(src[b:], 0x3c00)
-						if f.name == "Q4_1" {
-							binary.LittleEndian.PutUint16(src[b+2:], 0xc000)
-						}
+						f.setFactors(src[b:], 1, -2)
 					}
-					w := make([]byte, f.packed(rows, k))
+					w := make([]byte, f.form.Bytes(rows, k))
 					if err := f.pack(w, src, rows, k); err != nil {
 						t.Fatal(err)
 					}
@@ -128,7 +126,7 @@ func TestMatMulExtremes(t *testing.T) {
 					q, meta := make([]int8, len(x)), make([]Meta, len(x)/32)
 					o.Quantize(q, meta, x)
 					out := make([]float32, tokens*rows)
-					f.matMul(o, out, rows, w, 1, q, meta, tokens, k)
+					o.MatMul(f.form, out, rows, w, 1, q, meta, tokens, k)
 					for i, got := range out {
 						want := 0.0 // small integers: exact in every order
 						for j, v := range f.row(src, i%rows, k) {
@@ -156,7 +154,7 @@ func TestMatMulAlone(t *testing.T) {
 			for token := range p.tokens {
 				for g := range p.groups {
 					alone := make([]float32, 16)
-					f.matMul(o, alone, 16, p.w[g*groupBytes:], 1, p.x[token*p.k:], p.meta[token*p.k/32:], 1, p.k)
+					o.MatMul(f.form, alone, 16, p.w[g*groupBytes:], 1, p.x[token*p.k:], p.meta[token*p.k/32:], 1, p.k)
 					if err := sameBits(alone, whole[token*p.ldo+16*g:][:16]); err != nil {
 						t.Fatalf("%v: group %d, token %d: %v", p, g, token, err)
 					}
@@ -189,14 +187,14 @@ func TestMatMulNaN(t *testing.T) {
 
 func TestMatMulPanicsOnWrongLengths(t *testing.T) {
 	r := random()
-	p := newProblem(t, formats[1], r, 16, 64, 2)
+	p := newProblem(t, formatNamed("Q4_1"), r, 16, 64, 2)
 	for name, call := range map[string]func(o *Ops, out []float32){
-		"short weights":     func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w[:len(p.w)-1], 1, p.x, p.meta, 2, 64) },
-		"short activations": func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x[:127], p.meta, 2, 64) },
-		"short meta":        func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x, p.meta[:3], 2, 64) },
-		"short output":      func(o *Ops, out []float32) { o.MatMulQ4(out[:31], 16, p.w, 1, p.x, p.meta, 2, 64) },
-		"odd columns":       func(o *Ops, out []float32) { o.MatMulQ4(out, 16, p.w, 1, p.x, p.meta, 2, 63) },
-		"narrow output":     func(o *Ops, out []float32) { o.MatMulQ4(out, 15, p.w, 1, p.x, p.meta, 2, 64) },
+		"short weights":     func(o *Ops, out []float32) { o.MatMul(FormQ4_1, out, 16, p.w[:len(p.w)-1], 1, p.x, p.meta, 2, 64) },
+		"short activations": func(o *Ops, out []float32) { o.MatMul(FormQ4_1, out, 16, p.w, 1, p.x[:127], p.meta, 2, 64) },
+		"short meta":        func(o *Ops, out []float32) { o.MatMul(FormQ4_1, out, 16, p.w, 1, p.x, p.meta[:3], 2, 64) },
+		"short output":      func(o *Ops, out []float32) { o.MatMul(FormQ4_1, out[:31], 16, p.w, 1, p.x, p.meta, 2, 64) },
+		"odd columns":       func(o *Ops, out []float32) { o.MatMul(FormQ4_1, out, 16, p.w, 1, p.x, p.meta, 2, 63) },
+		"narrow output":     func(o *Ops, out []float32) { o.MatMul(FormQ4_1, out, 15, p.w, 1, p.x, p.meta, 2, 64) },
 	} {
 		eachLevel(t, func(t *testing.T, o *Ops) {
 			defer func() {

@@ -8,7 +8,7 @@ package cpu
 type Ops struct {
 	level Level
 
-	matMulQ4, matMulQ8 matMulFunc
+	matMul [numForms]matMulFunc
 
 	quantize func(q []int8, meta []Meta, x []float32)
 	f16ToF32 func(dst []float32, src []uint16)
@@ -50,10 +50,8 @@ func (o *Ops) Level() Level { return o.level }
 func (o *Ops) Pause(n int) { o.pause(n) }
 
 func generic() *Ops {
-	return &Ops{
+	o := &Ops{
 		level:      Generic,
-		matMulQ4:   matMulQ4Generic,
-		matMulQ8:   matMulQ8Generic,
 		quantize:   quantizeGeneric,
 		f16ToF32:   f16ToF32Generic,
 		f32ToF16:   f32ToF16Generic,
@@ -72,6 +70,10 @@ func generic() *Ops {
 		ropeHalves: ropeHalvesGeneric,
 		pause:      pauseGeneric,
 	}
+	for form := range numForms {
+		o.matMul[form] = matMulGeneric(form)
+	}
+	return o
 }
 
 func pauseGeneric(n int) {

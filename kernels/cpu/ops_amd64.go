@@ -2,17 +2,22 @@
 
 package cpu
 
-// accelerate replaces the twins by what the level has. AVX512VNNI differs from AVX2 in
-// the quantised products only: the row operations are bound by memory or too short to
-// gain from wider registers.
+// accelerate replaces the twins by what the level has. The VNNI levels differ from AVX2
+// in the products only: the row operations are bound by memory or too short to gain
+// from wider registers.
 func (o *Ops) accelerate(level Level) {
 	o.level = level
 	o.pause = pauseAMD64
-	if level < AVX2 {
+	switch level {
+	case Generic:
 		return
+	case AVX2:
+		o.matMul = matMulAVX2
+	case AVXVNNI:
+		o.matMul = matMulAVXVNNI
+	case AVX512VNNI:
+		o.matMul = matMulAVX512
 	}
-	o.matMulQ4 = byTokens([tileTokens]tileFunc{matMulQ4AVX2T1, matMulQ4AVX2T2, matMulQ4AVX2T3, matMulQ4AVX2T4})
-	o.matMulQ8 = byTokens([tileTokens]tileFunc{matMulQ8AVX2T1, matMulQ8AVX2T2, matMulQ8AVX2T3, matMulQ8AVX2T4})
 	o.quantize = quantizeVectors
 	o.f16ToF32 = f16ToF32Vectors
 	o.f32ToF16 = f32ToF16Vectors
@@ -29,9 +34,4 @@ func (o *Ops) accelerate(level Level) {
 	o.accum = accumVectors
 	o.ropePairs = ropePairsVectors
 	o.ropeHalves = ropeHalvesVectors
-	if level < AVX512VNNI {
-		return
-	}
-	o.matMulQ4 = byTokens([tileTokens]tileFunc{matMulQ4VNNIT1, matMulQ4VNNIT2, matMulQ4VNNIT3, matMulQ4VNNIT4})
-	o.matMulQ8 = byTokens([tileTokens]tileFunc{matMulQ8VNNIT1, matMulQ8VNNIT2, matMulQ8VNNIT3, matMulQ8VNNIT4})
 }

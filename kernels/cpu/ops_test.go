@@ -8,12 +8,12 @@ func TestNoAllocation(t *testing.T) {
 	r := random()
 	x, y := normals(r, tokens*k), normals(r, tokens*k)
 	q, meta, h := make([]int8, tokens*k), make([]Meta, tokens*k/32), make([]uint16, tokens*k)
-	w4, w8 := make([]byte, PackedQ4Bytes(32, k)), make([]byte, PackedQ8Bytes(32, k))
+	w4, w8 := make([]byte, FormQ4_1.Bytes(32, k)), make([]byte, FormQ8_0.Bytes(32, k))
 	eachLevel(t, func(t *testing.T, o *Ops) {
 		n := testing.AllocsPerRun(10, func() {
 			o.Quantize(q, meta, x)
-			o.MatMulQ4(y, 32, w4, 2, q, meta, tokens, k)
-			o.MatMulQ8(y, 32, w8, 2, q, meta, tokens, k)
+			o.MatMul(FormQ4_1, y, 32, w4, 2, q, meta, tokens, k)
+			o.MatMul(FormQ8_0, y, 32, w8, 2, q, meta, tokens, k)
 			o.MatMulF32(y, 1, x, 1, x, tokens, k)
 			o.RMSNorm(y, x, x, 1e-5)
 			o.SiLUMul(y, x, x)

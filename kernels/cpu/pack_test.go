@@ -10,27 +10,63 @@ import (
 )
 
 // format is one GGUF block format with its packed form, read by the format's own
-// definition (ggml-common.h, block_q4_0, block_q4_1 and block_q8_0).
+// definition (ggml-common.h, block_q4_0 and so on, with the dequantize functions of
+// ggml-quants.c).
 type format struct {
 	name     string
 	srcBlock int
+	form     Form
 	pack     func(dst, src []byte, rows, k int) error
-	packed   func(rows, k int) int
-	matMul   func(o *Ops, out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, k int)
+	scaleAt  int // of the f16 scale in a source block
+	minAt    int // of the f16 minimum, or of its factor; 0: none
 	// weight is column i of one source block.
 	weight func(block []byte, i int) float64
 }
 
 var formats = []format{
-	{"Q4_0", 18, PackQ4_0, PackedQ4Bytes, (*Ops).MatMulQ4, func(b []byte, i int) float64 {
+	{"Q4_0", 18, FormQ4_1, PackQ4_0, 0, 0, func(b []byte, i int) float64 {
 		return halfAt(b) * (nibble(b[2:], i) - 8)
 	}},
-	{"Q4_1", 20, PackQ4_1, PackedQ4Bytes, (*Ops).MatMulQ4, func(b []byte, i int) float64 {
+	{"Q4_1", 20, FormQ4_1, PackQ4_1, 0, 2, func(b []byte, i int) float64 {
 		return halfAt(b)*nibble(b[4:], i) + halfAt(b[2:])
 	}},
-	{"Q8_0", 34, PackQ8_0, PackedQ8Bytes, (*Ops).MatMulQ8, func(b []byte, i int) float64 {
+	{"Q5_0", 22, FormQ5_0, PackQ5_0, 0, 0, func(b []byte, i int) float64 {
+		return halfAt(b) * (nibble(b[6:], i) + 16*bit(b[2:], i) - 16)
+	}},
+	{"Q5_1", 24, FormQ5_1, PackQ5_1, 0, 2, func(b []byte, i int) float64 {
+		return halfAt(b)*(nibble(b[8:], i)+16*bit(b[4:], i)) + halfAt(b[2:])
+	}},
+	{"Q4_K", 144, FormQ4_K, PackQ4_K, 0, 2, func(b []byte, i int) float64 {
+		scale, minimum := scaleMin(b[4:], i/32)
+		return halfAt(b)*scale*nibbleK(b[16:], i) - halfAt(b[2:])*minimum
+	}},
+	{"Q5_K", 176, FormQ5_K, PackQ5_K, 0, 2, func(b []byte, i int) float64 {
+		scale, minimum := scaleMin(b[4:], i/32)
+		fifth := float64(b[16+i%32] >> (i / 32) & 1)
+		return halfAt(b)*scale*(nibbleK(b[48:], i)+16*fifth) - halfAt(b[2:])*minimum
+	}},
+	{"Q6_K", 210, FormQ6_K, PackQ6_K, 208, 0, func(b []byte, i int) float64 {
+		// ggml's loop, for one column: l counts the columns of a run of 32.
+		half, run, l := i/128, i%128/32, i%32
+		low := b[64*half+l+32*(run&1)]
+		if run >= 2 {
+			low >>= 4
+		}
+		q := int(low&15 | b[128+32*half+l]>>(2*run)&3<<4)
+		return halfAt(b[208:]) * float64(int8(b[192+8*half+l/16+2*run])) * float64(q-32)
+	}},
+	{"Q8_0", 34, FormQ8_0, PackQ8_0, 0, 0, func(b []byte, i int) float64 {
 		return halfAt(b) * float64(int8(b[2+i]))
 	}},
+}
+
+func formatNamed(name string) format {
+	for _, f := range formats {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("no format " + name)
 }
 
 func halfAt(b []byte) float64 { return halfValue(binary.LittleEndian.Uint16(b)) }
@@ -42,43 +78,93 @@ func nibble(b []byte, i int) float64 {
 	return float64(b[i-16] >> 4)
 }
 
+func bit(b []byte, i int) float64 { return float64(b[i/8] >> (i % 8) & 1) }
+
+// nibbleK is column i of 256: 32 bytes have the nibbles of 64 columns.
+func nibbleK(b []byte, i int) float64 {
+	q := b[i/64*32+i%32]
+	if i%64 >= 32 {
+		return float64(q >> 4)
+	}
+	return float64(q & 15)
+}
+
+// scaleMin is ggml's get_scale_min_k4.
+func scaleMin(q []byte, j int) (scale, minimum float64) {
+	if j < 4 {
+		return float64(q[j] & 63), float64(q[j+4] & 63)
+	}
+	return float64(q[j+4]&15 | q[j-4]>>6<<4), float64(q[j+4]>>4 | q[j]>>6<<4)
+}
+
+// columns is the number of a source block, of which rows are multiples.
+func (f format) columns() int {
+	if strings.HasSuffix(f.name, "K") {
+		return 256
+	}
+	return 32
+}
+
+// wide returns a number of columns at least as large that the format has.
+func (f format) wide(k int) int { return (k + f.columns() - 1) / f.columns() * f.columns() }
+
 // source makes rows of blocks with any quants, -128 among them, and scales of a model's
 // size.
 func (f format) source(r *rand.Rand, rows, k int) []byte {
-	src := make([]byte, rows*k/32*f.srcBlock)
+	src := make([]byte, rows*k/f.columns()*f.srcBlock)
 	for i := range src {
 		src[i] = byte(r.Uint32())
 	}
 	for b := 0; b < len(src); b += f.srcBlock {
-		binary.LittleEndian.PutUint16(src[b:], F16FromF32(float32(r.NormFloat64()*0.01)))
-		if f.name == "Q4_1" {
-			binary.LittleEndian.PutUint16(src[b+2:], F16FromF32(float32(r.NormFloat64()*0.1)))
-		}
+		f.setFactors(src[b:], float32(r.NormFloat64()*0.01), float32(r.NormFloat64()*0.1))
 	}
 	return src
+}
+
+// setFactors puts the f16 factors of a source block.
+func (f format) setFactors(block []byte, scale, minimum float32) {
+	binary.LittleEndian.PutUint16(block[f.scaleAt:], F16FromF32(scale))
+	if f.minAt > 0 {
+		binary.LittleEndian.PutUint16(block[f.minAt:], F16FromF32(minimum))
+	}
 }
 
 func (f format) row(src []byte, row, k int) []float64 {
 	w := make([]float64, k)
 	for i := range w {
-		w[i] = f.weight(src[(row*k+i)/32*f.srcBlock:][:f.srcBlock], i%32)
+		w[i] = f.weight(src[(row*k+i)/f.columns()*f.srcBlock:][:f.srcBlock], i%f.columns())
 	}
 	return w
 }
 
-// unpack reads one weight from the packed form by the layout in the package's
+// unpack reads one weight from the packed form by the layouts in the package's
 // documentation.
 func (f format) unpack(packed []byte, row, i, k int) float64 {
-	if f.name == "Q8_0" {
-		block := packed[(row/16*(k/32)+i/32)*544:][:544]
-		return halfAt(block[512+row%16*2:]) * float64(int8(block[i%32/4*64+row%16*4+i%4]))
+	r, column, lane := row%16, i%32, row%16*4+i%4
+	runBytes := map[Form]int{FormQ4_1: 320, FormQ4_K: 64 + 8*288, FormQ5_0: 352, FormQ5_1: 384, FormQ5_K: 64 + 8*352, FormQ6_K: 32 + 8*416, FormQ8_0: 544}[f.form]
+	run := packed[(row/16*(k/f.columns())+i/f.columns())*runBytes:][:runBytes]
+	b := i % 256 / 32
+	low := func(block []byte) float64 { return float64(block[column/8*64+lane] >> (column % 8 / 4 * 4) & 15) }
+	fifth := func(block []byte) float64 { return 16 * float64(block[256+lane]>>(column/4)&1) }
+	switch f.form {
+	case FormQ4_1:
+		return halfAt(run[256+2*r:])*low(run) + halfAt(run[288+2*r:])
+	case FormQ4_K:
+		block := run[64+288*b:]
+		return halfAt(run[2*r:])*float64(block[256+r])*low(block) + halfAt(run[32+2*r:])*float64(block[272+r])
+	case FormQ5_0:
+		return halfAt(run[320+2*r:]) * (low(run) + fifth(run) - 16)
+	case FormQ5_1:
+		return halfAt(run[320+2*r:])*(low(run)+fifth(run)) + halfAt(run[352+2*r:])
+	case FormQ5_K:
+		block := run[64+352*b:]
+		return halfAt(run[2*r:])*float64(block[320+r])*(low(block)+fifth(block)) + halfAt(run[32+2*r:])*float64(block[336+r])
+	case FormQ6_K:
+		block := run[32+416*b:]
+		upper := float64(block[256+column/16*64+lane] >> (column % 16 / 4 * 2) & 3)
+		return halfAt(run[2*r:]) * float64(int8(block[384+column/16*16+r])) * (low(block) + 16*upper - 32)
 	}
-	block := packed[(row/16*(k/32)+i/32)*320:][:320]
-	q := block[i%32/8*64+row%16*4+i%4]
-	if i%8 >= 4 {
-		q >>= 4
-	}
-	return halfAt(block[256+row%16*2:])*float64(q&15) + halfAt(block[288+row%16*2:])
+	return halfAt(run[512+2*r:]) * float64(int8(run[column/4*64+lane]))
 }
 
 func TestPack(t *testing.T) {
@@ -86,9 +172,9 @@ func TestPack(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			r := random()
 			for _, shape := range [][2]int{{1, 32}, {15, 64}, {16, 32}, {17, 96}, {33, 160}, {0, 32}, {3, 0}} {
-				rows, k := shape[0], shape[1]
+				rows, k := shape[0], f.wide(shape[1])
 				src := f.source(r, rows, k)
-				dst := bytes.Repeat([]byte{0xa5}, f.packed(rows, k)+1)
+				dst := bytes.Repeat([]byte{0xa5}, f.form.Bytes(rows, k)+1)
 				if err := f.pack(dst[:len(dst)-1], src, rows, k); err != nil {
 					t.Fatal(err)
 				}
@@ -119,7 +205,7 @@ func TestPackRefuses(t *testing.T) {
 		}
 		return b
 	}
-	dst := make([]byte, 544)
+	dst := make([]byte, FormQ6_K.Bytes(1, 256))
 	for _, c := range []struct {
 		name string
 		err  error
@@ -134,6 +220,12 @@ func TestPackRefuses(t *testing.T) {
 		{"Q4_0 scale too large", PackQ4_0(dst, block(18, F16FromF32(8192)), 1, 32), "row 0, block 0: scale 8192"},
 		{"Q4_0 infinite scale", PackQ4_0(dst, block(18, 0x7c00), 1, 32), "scale +Inf"},
 		{"Q4_1 infinite minimum", PackQ4_1(dst, block(20, 0x3c00, 0xfc00), 1, 32), "minimum -Inf"},
+		{"Q5_0 infinite scale", PackQ5_0(dst, block(22, 0xfc00), 1, 32), "scale -Inf"},
+		{"Q5_1 NaN minimum", PackQ5_1(dst, block(24, 0x3c00, 0x7e01), 1, 32), "minimum NaN"},
+		{"Q4_K NaN scale", PackQ4_K(dst, block(144, 0x7e00), 1, 256), "scale NaN"},
+		{"Q5_K infinite scale of minimums", PackQ5_K(dst, block(176, 0, 0x7c00), 1, 256), "minimums +Inf"},
+		{"Q6_K infinite scale", PackQ6_K(dst, append(block(208), 0, 0x7c), 1, 256), "scale +Inf"},
+		{"Q4_K odd columns", PackQ4_K(dst, block(144), 1, 32), "multiple of 256"},
 		{"Q8_0 NaN scale", PackQ8_0(dst, block(34, 0x7e00), 1, 32), "scale NaN"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
@@ -150,11 +242,13 @@ func TestPackRefuses(t *testing.T) {
 func FuzzPack(f *testing.F) {
 	f.Add(uint8(0), []byte("\x00\x3c0123456789abcdef"), 1, 32)
 	f.Add(uint8(1), make([]byte, 20*34), 17, 64)
-	f.Add(uint8(2), bytes.Repeat([]byte{0x80}, 34*2), 2, 32)
-	f.Add(uint8(2), []byte{}, 1<<62, 1<<62)
+	f.Add(uint8(7), bytes.Repeat([]byte{0x80}, 34*2), 2, 32)
+	f.Add(uint8(7), []byte{}, 1<<62, 1<<62)
+	f.Add(uint8(4), bytes.Repeat([]byte{0x35}, 144*3), 3, 256)
+	f.Add(uint8(6), bytes.Repeat([]byte{0x2a}, 210*2), 1, 512)
 	f.Fuzz(func(t *testing.T, kind uint8, src []byte, rows, k int) {
 		f := formats[int(kind)%len(formats)]
-		dst := make([]byte, 1<<16)
+		dst := bytes.Repeat([]byte{0xa5}, 1<<16)
 		if err := f.pack(dst, src, rows, k); err != nil || k == 0 {
 			return
 		}

@@ -38,6 +38,13 @@ func TestQuantize(t *testing.T) {
 					if math.Abs(float64(m.D)*127-largest) > 1e-6*largest {
 						t.Fatalf("scale %g for maximum %g", m.D, largest)
 					}
+					var pairs [2][2]int16
+					for i, v := range q[32*b:][:32] {
+						pairs[i/16][i%4/2] -= 16 * int16(v)
+					}
+					if m.Pairs != pairs {
+						t.Fatalf("got pairs %d, want %d", m.Pairs, pairs)
+					}
 					if m.Bias != -128*sum || m.DSum != m.D*float32(sum) {
 						t.Fatalf("got %+v, want sum %d", m, sum)
 					}
@@ -61,7 +68,7 @@ func checkTwin(t *testing.T, q []int8, meta []Meta, x []float32) {
 	}
 	for b, m := range meta {
 		w := twinMeta[b]
-		if err := sameBits([]float32{m.D, m.DSum}, []float32{w.D, w.DSum}); err != nil || m.Bias != w.Bias {
+		if err := sameBits([]float32{m.D, m.DSum}, []float32{w.D, w.DSum}); err != nil || m.Bias != w.Bias || m.Pairs != w.Pairs {
 			t.Fatalf("block %d: got %+v, want %+v", b, m, w)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // halfAt lists where the blocks of a quantised type hold half-precision scales.
-// Source: ggml/src/ggml-common.h. Minimums hold -7.5 times the scale, so that
-// values lie around zero.
+// Source: ggml/src/ggml-common.h. Minimums hold minus half the range of the quants,
+// so that values lie around zero.
 var halfAt = map[gguf.DType]struct{ scale, minimum int }{
 	gguf.Q4_0: {0, -1},
 	gguf.Q4_1: {0, 2},
@@ -19,6 +19,7 @@ var halfAt = map[gguf.DType]struct{ scale, minimum int }{
 	gguf.Q5_1: {0, 2},
 	gguf.Q8_0: {0, -1},
 	gguf.Q4_K: {0, 2},
+	gguf.Q5_K: {0, 2},
 	gguf.Q6_K: {208, -1},
 }
 
@@ -49,7 +50,7 @@ func randomTensor(rng *rand.Rand, name string, t gguf.DType, size float32, shape
 	}
 	// Quants are random bits: their spread is half of the range that the type
 	// gives them, which the scale undoes.
-	spread := map[gguf.DType]float32{gguf.Q8_0: 64, gguf.Q4_K: 32 * 8, gguf.Q5_0: 8, gguf.Q5_1: 8, gguf.Q6_K: 64 * 16}[t]
+	spread := map[gguf.DType]float32{gguf.Q8_0: 64, gguf.Q4_K: 32 * 8, gguf.Q5_K: 32 * 16, gguf.Q5_0: 8, gguf.Q5_1: 8, gguf.Q6_K: 64 * 16}[t]
 	if spread == 0 {
 		spread = 4
 	}
@@ -62,8 +63,11 @@ func randomTensor(rng *rand.Rand, name string, t gguf.DType, size float32, shape
 		binary.LittleEndian.PutUint16(block[at.scale:], half(scale))
 		if at.minimum >= 0 {
 			minimum := -7.5 * scale
-			if t == gguf.Q4_K {
-				minimum = 7.5 * scale // stored without its sign
+			if t == gguf.Q5_1 || t == gguf.Q5_K {
+				minimum = -15.5 * scale
+			}
+			if t == gguf.Q4_K || t == gguf.Q5_K {
+				minimum = -minimum // stored without its sign
 			}
 			binary.LittleEndian.PutUint16(block[at.minimum:], half(minimum))
 		}

@@ -196,7 +196,7 @@ func operations(tolerance Tolerance) []operation {
 				})
 			}
 		}
-		for _, t := range []gguf.DType{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q4_K, gguf.Q6_K} {
+		for _, t := range []gguf.DType{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K} {
 			allowed := tolerance.Quantized
 			if t == gguf.F32 {
 				allowed = tolerance.Float

@@ -244,11 +244,7 @@ func (t *productTask) groups(w *weight, from, to, r, n int, out []float32, ldo i
 	packed := w.packed[from*w.groupBytes : to*w.groupBytes]
 	x := t.b.quants[r*t.cols:]
 	meta := t.b.meta[r*t.cols/kernels.BlockColumns:]
-	if w.bits == 4 {
-		t.b.ops.MatMulQ4(out, ldo, packed, to-from, x, meta, n, t.cols)
-	} else {
-		t.b.ops.MatMulQ8(out, ldo, packed, to-from, x, meta, n, t.cols)
-	}
+	t.b.ops.MatMul(w.form, out, ldo, packed, to-from, x, meta, n, t.cols)
 }
 
 // decodedRows multiplies by matrix rows lo … hi-1 of a type that has no packed

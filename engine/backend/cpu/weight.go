@@ -23,7 +23,7 @@ type weight struct {
 	// rows; nil for types that have none.
 	packed     []byte
 	groupBytes int
-	bits       int // 4 or 8
+	form       kernels.Form
 
 	// vector holds a weight of one row, dequantised: norms and biases. [cols]
 	vector []float32
@@ -67,19 +67,29 @@ func (b *Backend) newWeight(t gguf.Tensor) (*weight, error) {
 	return w, nil
 }
 
+// packers are the types that have a packed form.
+var packers = map[gguf.DType]struct {
+	form kernels.Form
+	pack func(dst, src []byte, rows, k int) error
+}{
+	gguf.Q4_0: {kernels.FormQ4_1, kernels.PackQ4_0},
+	gguf.Q4_1: {kernels.FormQ4_1, kernels.PackQ4_1},
+	gguf.Q4_K: {kernels.FormQ4_K, kernels.PackQ4_K},
+	gguf.Q5_0: {kernels.FormQ5_0, kernels.PackQ5_0},
+	gguf.Q5_1: {kernels.FormQ5_1, kernels.PackQ5_1},
+	gguf.Q5_K: {kernels.FormQ5_K, kernels.PackQ5_K},
+	gguf.Q6_K: {kernels.FormQ6_K, kernels.PackQ6_K},
+	gguf.Q8_0: {kernels.FormQ8_0, kernels.PackQ8_0},
+}
+
 // pack fills w.packed, if the type has a packed form.
 func (b *Backend) pack(w *weight) error {
-	t := packTask{w: w, rowBytes: len(w.source) / w.rows}
-	switch w.dtype {
-	case gguf.Q4_0:
-		t.pack, w.bits, w.groupBytes = kernels.PackQ4_0, 4, kernels.PackedQ4Bytes(1, w.cols)
-	case gguf.Q4_1:
-		t.pack, w.bits, w.groupBytes = kernels.PackQ4_1, 4, kernels.PackedQ4Bytes(1, w.cols)
-	case gguf.Q8_0:
-		t.pack, w.bits, w.groupBytes = kernels.PackQ8_0, 8, kernels.PackedQ8Bytes(1, w.cols)
-	default:
+	p, ok := packers[w.dtype]
+	if !ok {
 		return nil
 	}
+	t := packTask{w: w, pack: p.pack, rowBytes: len(w.source) / w.rows}
+	w.form, w.groupBytes = p.form, p.form.Bytes(1, w.cols)
 	var err error
 	if w.packed, err = b.memory.dense(w.groups() * w.groupBytes); err != nil {
 		return fmt.Errorf("allocate %d bytes: %w", w.groups()*w.groupBytes, err)

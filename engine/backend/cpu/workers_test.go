@@ -89,8 +89,12 @@ func TestClosedWorkersEnd(t *testing.T) {
 		w.run(&counting{runs: make([]int, 8)}, 8)
 		w.close()
 	}
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines before, %d after all workers were closed", before, after)
+	// close returns when the goroutines have said that they are done, a moment before
+	// they are gone.
+	for start := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%d goroutines before, %d after all workers were closed", before, runtime.NumGoroutine())
+		}
 	}
 }
 

@@ -345,12 +345,15 @@ func quantize(f *file) {
 		f.op("VMULPS Y5, %s, %s", r, r)
 		f.op("VCVTPS2DQ %s, %s", r, r)
 	}
+	// The sums of pairs, then of all.
 	f.op("VPADDD Y1, Y0, Y6")
 	f.op("VPADDD Y3, Y2, Y7")
-	f.op("VPADDD Y7, Y6, Y6")
-	f.op("VEXTRACTI128 $1, Y6, X7")
-	f.op("VPADDD X7, X6, X6")
-	f.op("VPHADDD X6, X6, X6")
+	for _, half := range []string{"6", "7"} {
+		f.op("VEXTRACTI128 $1, Y%s, X8", half)
+		f.op("VPADDD X8, X%s, X%s", half, half)
+	}
+	f.op("VPHADDD X7, X6, X9")
+	f.op("VPHADDD X9, X9, X6")
 	f.op("VPHADDD X6, X6, X6")
 	f.op("VPACKSSDW Y1, Y0, Y0")
 	f.op("VPACKSSDW Y3, Y2, Y2")
@@ -363,11 +366,15 @@ func quantize(f *file) {
 	f.op("VPXOR X7, X7, X7")
 	f.op("VPSUBD X6, X7, X6")
 	f.op("VMOVD X6, DX")
+	f.op("VPSLLD $4, X9, X9")
+	f.op("VPSUBD X9, X7, X9")
+	f.op("VPACKSSDW X9, X9, X9")
 	f.label("store")
 	f.op("VMOVDQU Y0, (DI)")
 	f.op("VMOVSS X4, %d(BX)", metaD)
 	f.op("VMOVSS X5, %d(BX)", metaDSum)
 	f.op("MOVL DX, %d(BX)", metaBias)
+	f.op("VMOVQ X9, %d(BX)", metaPairs)
 	f.op("ADDQ $128, SI")
 	f.op("ADDQ $32, DI")
 	f.op("ADDQ $%d, BX", metaBytes)
@@ -382,6 +389,7 @@ func quantize(f *file) {
 	f.label("zeros")
 	f.op("VMOVAPS X4, X5")
 	f.op("VPXOR Y0, Y0, Y0")
+	f.op("VPXOR X9, X9, X9")
 	f.op("XORL DX, DX")
 	f.op("JMP store")
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the AVX-512 VNNI kernels on the processor that the Bochs emulator implements (its
-# Tiger Lake), for machines that have no such instructions. Needs Go, Python 3 and a C
-# compiler; takes seconds.
+# Runs the AVX-VNNI and AVX-512 VNNI kernels on the processor that the Bochs emulator
+# implements (its Sapphire Rapids), for machines that have no such instructions. Needs Go,
+# Python 3 and a C compiler; takes a minute.
 set -eu
 
 package=$(cd "$(dirname "$0")/../.." && pwd)
