@@ -1,12 +1,16 @@
 #!/bin/sh
-# Builds the Go plugins beside their sources. The result depends on the
-# sources and on the Go version alone, so a second build gives the same bytes.
+# Builds the plugins beside their sources. The result depends on the sources and
+# on the compiler's version alone, so a second build gives the same bytes.
 #   plugins/build.sh [NAME...]           builds into plugins/*/, all or those
 #   plugins/build.sh --check [NAME...]   builds elsewhere and compares
 set -eu
 cd "$(dirname "$0")"
 
-build() { # package folder, output file
+build() { # name, output file
+	if [ -f "$1/$1.zig" ]; then
+		go run ../cmd/wasmeter plugin build "$1/$1.zig" -o "$2" >/dev/null
+		return
+	fi
 	GOOS=wasip1 GOARCH=wasm GOFLAGS= GOEXPERIMENT= GOWASM= GOAMD64= \
 		go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -o "$2" "./$1"
 }
@@ -24,6 +28,9 @@ for main; do
 	if [ -z "$check" ]; then
 		build "$name" "$name/$name.wasm"
 		continue
+	fi
+	if [ -f "$name/$name.zig" ]; then
+		continue # its own test compares, where there is a Zig
 	fi
 	wanted=$(sed -n 's/^toolchain //p' ../go.mod)
 	found=$(go env GOVERSION)

@@ -29,7 +29,7 @@ func TestPluginAdmin(t *testing.T) {
 		return out + stderr
 	}
 	row := func(text, state string, calls int) bool {
-		return regexp.MustCompile(fmt.Sprintf(`(?m)^metrics +%s +shape +%d +0 +1 +[0-9.]+ MiB +[0-9a-f]{12} +builtin$`, state, calls)).MatchString(text)
+		return regexp.MustCompile(fmt.Sprintf(`(?m)^metrics +%s +shape +%d +0 +1 +[0-9.]+ KiB +[0-9a-f]{12} +builtin$`, state, calls)).MatchString(text)
 	}
 
 	if !p.metricsIn(t) {

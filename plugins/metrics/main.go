@@ -1,5 +1,6 @@
-// Command metrics is the default plugin: it writes the documented metrics
-// object of each answer. README.md has its rules and how it is built.
+// Command metrics is the default plugin written in Go: it gives the same bytes as
+// metrics.zig, which is the one in the server's program. README.md has its rules
+// and says why there are two.
 package main
 
 import (

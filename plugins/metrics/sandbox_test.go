@@ -6,15 +6,38 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/wasmeter/wasmeter/host/plugin"
 	"github.com/wasmeter/wasmeter/plugins"
 	wasmeter "github.com/wasmeter/wasmeter/sdk/go"
+	"github.com/wasmeter/wasmeter/sdk/toolchain/toolchaintest"
 )
 
-// loadChain loads the committed module into the sandbox, as the server does.
-func loadChain(t testing.TB) *plugin.Chain {
+// editions are the plugin in the server's program and the one in Go, which is
+// built here.
+func editions(t testing.TB) map[string][]byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "go.wasm")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, ".")
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the plugin in Go: %v\n%s", err, said)
+	}
+	inGo, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{"zig": plugins.Module("metrics"), "go": inGo}
+}
+
+// TestSource: the committed module is what its source gives.
+func TestSource(t *testing.T) { toolchaintest.Compare(t, "metrics.zig", "metrics.wasm") }
+
+// loadChain loads a module into the sandbox, as the server does.
+func loadChain(t testing.TB, module []byte) *plugin.Chain {
 	t.Helper()
 	ctx := context.Background()
 	host, err := plugin.NewHost(ctx, plugin.Options{})
@@ -23,7 +46,7 @@ func loadChain(t testing.TB) *plugin.Chain {
 	}
 	t.Cleanup(func() { _ = host.Close(ctx) })
 	p, err := host.Load(ctx, plugin.Spec{
-		Name: "metrics", Wasm: plugins.Module("metrics"), Grants: plugin.Grants{Fields: []string{"metrics"}}, OnError: plugin.Closed,
+		Name: "metrics", Wasm: module, Grants: plugin.Grants{Fields: []string{"metrics"}}, OnError: plugin.Closed,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,14 +105,17 @@ func (s stamps) frame(numTokens uint32) *plugin.Frame {
 	}
 }
 
-// TestSandbox runs the committed module; one load serves all, since
-// compiling it takes a second or more.
+// TestSandbox runs both editions; one load serves all, since compiling the one in
+// Go takes a second or more.
 func TestSandbox(t *testing.T) {
-	chain := loadChain(t)
-	t.Run("recorded", func(t *testing.T) { testRecorded(t, chain) })
-	t.Run("rules", func(t *testing.T) { testRules(t, chain) })
-	t.Run("allocations", func(t *testing.T) { testAllocations(t, chain) })
-	t.Run("memory", func(t *testing.T) { testConstantMemory(t, chain) })
+	for edition, module := range editions(t) {
+		chain := loadChain(t, module)
+		t.Run(edition+" recorded", func(t *testing.T) { testRecorded(t, chain) })
+		t.Run(edition+" rules", func(t *testing.T) { testRules(t, chain) })
+		t.Run(edition+" twin", func(t *testing.T) { testTwin(t, chain) })
+		t.Run(edition+" allocations", func(t *testing.T) { testAllocations(t, chain) })
+		t.Run(edition+" memory", func(t *testing.T) { testConstantMemory(t, chain) })
+	}
 }
 
 func testRecorded(t *testing.T, chain *plugin.Chain) {
@@ -132,7 +158,7 @@ func compare(t *testing.T, chain *plugin.Chain, note string, frame *plugin.Frame
 		t.Fatalf("%s: %v", note, err)
 	}
 	if twin := native(frame); string(members) != twin {
-		t.Errorf("%s: the module gives %s, its source %s; run plugins/build.sh", note, members, twin)
+		t.Errorf("%s: the module gives %s, the source in Go %s", note, members, twin)
 	}
 	var got struct{ Metrics map[string]*float64 }
 	if err := json.Unmarshal(plugin.Splice([]byte("{}"), members), &got); err != nil {
@@ -238,7 +264,12 @@ func testConstantMemory(t *testing.T, chain *plugin.Chain) {
 // BenchmarkShape is all that metrics adds to an answer of 1 KiB: frame,
 // guest, checks and splice.
 func BenchmarkShape(b *testing.B) {
-	chain := loadChain(b)
+	for edition, module := range editions(b) {
+		b.Run(edition, func(b *testing.B) { benchmarkShape(b, loadChain(b, module)) })
+	}
+}
+
+func benchmarkShape(b *testing.B, chain *plugin.Chain) {
 	frame := usualFrame()
 	body := bytes.Repeat([]byte(`"x":"0123456789",`), 60)
 	body = append(append([]byte(`{`), body...), `"usage":{"prompt_tokens":300}}`...)
