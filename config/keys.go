@@ -64,6 +64,7 @@ func (c *Config) keys() []key {
 		{name: "server.shutdown_timeout", value: durationValue{&s.ShutdownTimeout}, flag: "shutdown-timeout", usage: "time for running requests after SIGTERM"},
 
 		{name: "model.path", value: textValue{&c.Model.Path}},
+		{name: "model.quantize", value: choice(&c.Model.Quantize, "none", "q8_0"), flag: "quantize", usage: "convert float weights while they load"},
 		{name: "model.served_names", value: listValue{&c.Model.ServedNames}, flag: "served-model-name", usage: "names the model answers to, comma-separated"},
 
 		{name: "engine.device", value: deviceValue{&c.Device.Name}, flag: "device", usage: "where to compute", only: []string{"auto", "cpu"}},

@@ -62,7 +62,7 @@ func TestGoodFiles(t *testing.T) {
 		want.Host.Server.Insecure, want.Host.Server.BodyLimit = true, 4<<20
 		want.Host.Server.MaxConnections, want.Host.Server.ShutdownTimeout = 100, 90*time.Second
 		want.Host.Metrics.PerRequest, want.Host.Metrics.PromptTokensDetails = true, false
-		want.Model = Model{Path: "models/tiny.gguf", ServedNames: []string{"gpt-4.1", "tiny"}}
+		want.Model = Model{Path: "models/tiny.gguf", Quantize: "q8_0", ServedNames: []string{"gpt-4.1", "tiny"}}
 		want.Device = Device{Name: "cpu", Threads: 2, KVCacheType: "f16"}
 		want.Engine.PrefixCaching = false
 		e := &want.Engine

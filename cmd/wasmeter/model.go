@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wasmeter/wasmeter/engine/checkpoint"
 	"github.com/wasmeter/wasmeter/engine/gguf"
 )
 
@@ -38,10 +40,35 @@ func base(paths []string) []string {
 	return names
 }
 
+// openModel opens a GGUF file or a folder of safetensors. Quantizing takes
+// memory for the result and makes what is computed of it fast.
+func openModel(path string, quantize bool) (*gguf.File, error) {
+	workers := runtime.GOMAXPROCS(0)
+	if checkpoint.IsFolder(path) {
+		return checkpoint.Open(path, checkpoint.Options{Quantize: quantize, Workers: workers})
+	}
+	file, err := gguf.Open(path)
+	if err != nil || !quantize {
+		return file, err
+	}
+	if err := file.Quantize(workers); err != nil {
+		_ = file.Close() // the first error is the one to tell
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
 // modelName is the name of a file that was given none: the file's own, without
 // .gguf and without the word for its weights, as people say it:
-// SmolLM2-135M-Instruct for SmolLM2-135M-Instruct.Q4_1.gguf.
+// SmolLM2-135M-Instruct for SmolLM2-135M-Instruct.Q4_1.gguf. A folder's name is
+// whole.
 func modelName(path string) string {
+	if checkpoint.IsFolder(path) {
+		if whole, err := filepath.Abs(path); err == nil { // of .
+			path = whole
+		}
+		return filepath.Base(path)
+	}
 	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 	if i := strings.LastIndexAny(name, ".-"); i > 0 && weightWord.MatchString(name[i+1:]) {
 		return name[:i]
@@ -61,8 +88,8 @@ func newModel(t terminal) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(&cobra.Command{
-		Use:     "info FILE",
-		Short:   "Print a model file's metadata and tensors",
+		Use:     "info FILE|FOLDER",
+		Short:   "Print the metadata and tensors of a GGUF file or a folder of safetensors",
 		Example: "  wasmeter model info models/SmolLM2-135M-Instruct.Q4_1.gguf",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -74,13 +101,17 @@ func newModel(t terminal) *cobra.Command {
 
 // printModel lists what a file says of itself, and sums its tensors by type.
 func printModel(t terminal, path string) error {
-	f, err := gguf.Open(path)
+	f, err := openModel(path, false)
 	if err != nil {
 		return fmt.Errorf("read model: %w", err)
 	}
 	defer f.Close() // it was only read
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: GGUF version %d\n\n", path, f.Version)
+	kind := fmt.Sprintf("GGUF version %d", f.Version)
+	if checkpoint.IsFolder(path) {
+		kind = "a folder of safetensors, in the words of GGUF"
+	}
+	fmt.Fprintf(&b, "%s: %s\n\n", path, kind)
 	for _, key := range f.Keys() {
 		fmt.Fprintf(&b, "%-42s %s\n", key, printable(f.Describe(key)))
 	}
@@ -143,11 +174,17 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
-// fileSize is a file's size in bytes, 0 if it can't be known.
-func fileSize(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
+// modelSize is the size in bytes of a file or of a folder's weights, 0 if it
+// can't be known.
+func modelSize(path string) (size int64) {
+	files := []string{path}
+	if checkpoint.IsFolder(path) {
+		files, _ = filepath.Glob(filepath.Join(path, "*.safetensors")) // the pattern is a good one
 	}
-	return info.Size()
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
 }

@@ -3,9 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,5 +137,129 @@ func TestProgressBar(t *testing.T) {
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestServeFromHub: a folder of safetensors is fetched, quantized and served
+// under the name of its repository; without a hub the cache does.
+func TestServeFromHub(t *testing.T) {
+	const testdata = "../../engine/checkpoint/testdata"
+	files := make(map[string][]byte)
+	entries, err := os.ReadDir(filepath.Join(testdata, "llama"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if files[e.Name()], err = os.ReadFile(filepath.Join(testdata, "llama", e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files["tokenizer.json"], err = os.ReadFile(filepath.Join(testdata, "tokenizer-llama-bpe.json")); err != nil {
+		t.Fatal(err)
+	}
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/tiny": {Commit: testCommit, Files: files}})
+	environ := []string{"HF_HUB_CACHE=" + t.TempDir(), "HF_HOME=" + t.TempDir()}
+	texts := make(map[string]string)
+	for _, test := range []struct {
+		name    string
+		environ []string
+		args    []string
+	}{
+		{"first", []string{"HF_ENDPOINT=" + h.URL}, []string{"org/tiny"}},
+		{"offline", []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_OFFLINE=1"}, []string{"org/tiny"}},
+		{"hub is gone", []string{"HF_ENDPOINT=http://127.0.0.1:1"}, []string{"org/tiny"}},
+		{"quantized", []string{"HF_ENDPOINT=" + h.URL}, []string{"org/tiny", "--quantize=q8_0"}},
+	} {
+		before := len(h.Requests())
+		p := startServe(t, append(environ, test.environ...), test.args...)
+		body := `{"model": "org/tiny", "messages": [{"role": "user", "content": "The other dog"}], "max_tokens": 12, "temperature": 0, "ignore_eos": true}`
+		answer, err := http.Post(p.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(data), `"completion_tokens":12`) {
+			t.Errorf("%s: %s %s, %v", test.name, answer.Status, data, err)
+		}
+		_ = answer.Body.Close() // it was only read
+		_, rest, _ := strings.Cut(string(data), `"content":`)
+		texts[test.name], _, _ = strings.Cut(rest, `,"`)
+		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.end(t); code != 0 {
+			t.Errorf("%s: exit %d: %s", test.name, code, p.logged())
+		}
+		fetched := strings.Contains(p.logged(), `msg="model-00001-of-00002.safetensors: 100% of 73.7 KiB"`)
+		if (test.name == "first") != fetched {
+			t.Errorf("%s: fetched %t; the log: %s", test.name, fetched, p.logged())
+		}
+		if n := len(h.Requests()) - before; test.name == "offline" && n != 0 {
+			t.Errorf("offline, the hub was asked %d times", n)
+		}
+	}
+	if texts["first"] == "" || texts["first"] != texts["offline"] || texts["first"] != texts["hub is gone"] {
+		t.Errorf("the same weights answer %q", texts)
+	}
+}
+
+// TestPullInterrupted: a signal leaves a partial file, from which the next pull
+// goes on.
+func TestPullInterrupted(t *testing.T) {
+	data := bytes.Repeat([]byte("no model "), 1_000_000)
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": {Commit: testCommit, Files: map[string][]byte{"m-Q8_0.gguf": data}}})
+	half, signalled := make(chan struct{}), make(chan struct{})
+	h.WrapStore = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Header.Get("Range") != "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+		_, _ = w.Write(data[:len(data)/2])
+		w.(http.Flusher).Flush()
+		close(half)
+		select {
+		case <-signalled:
+		case <-r.Context().Done():
+		}
+	}
+	cache := t.TempDir()
+	environ := []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_CACHE=" + cache, "HF_HOME=" + cache}
+	c := exec.Command(os.Args[0], "pull", "org/repo")
+	var log bytes.Buffer
+	c.Env, c.Stderr = slices.Concat(os.Environ(), []string{asProgram + "=1"}, environ), &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-half
+	partial := filepath.Join(cache, "models--org--repo", "blobs", hubtest.SHA256(data)+".incomplete")
+	for deadline := time.Now().Add(20 * time.Second); ; { // until the first bytes are written
+		if info, err := os.Stat(partial); err == nil && info.Size() > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was written in 20 s")
+		}
+		runtime.Gosched()
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // the code tells
+	close(signalled)
+	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(log.String(), "the same command goes on from there") {
+		t.Errorf("interrupted: exit %d, %s", code, &log)
+	}
+	before, err := os.Stat(partial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command(t, environ, "pull", "org/repo")
+	if got, err := os.ReadFile(strings.TrimSpace(out)); code != 0 || err != nil || !bytes.Equal(got, data) {
+		t.Errorf("again: exit %d, %s, %v", code, errs, err)
+	}
+	requests := h.Requests()
+	if got, want := requests[len(requests)-1].Range, fmt.Sprintf("bytes=%d-", before.Size()); got != want {
+		t.Errorf("the second pull asked for %q, want %q", got, want)
 	}
 }

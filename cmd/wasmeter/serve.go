@@ -26,9 +26,10 @@ func newServe(t terminal) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve [MODEL] [flags]",
 		Short: "Serve a model over the OpenAI API",
-		Long: `Serve a model over the OpenAI API. MODEL is a GGUF file or org/repo[:file] of the
-Hugging Face hub, which is fetched if it is not in the cache (wasmeter pull --help);
-without it, the one in models/ is served.
+		Long: `Serve a model over the OpenAI API. MODEL is a GGUF file, a folder of safetensors
+(--quantize q8_0 makes it smaller and faster), or org/repo[:file] of the Hugging
+Face hub, which is fetched if it is not in the cache (wasmeter pull --help); without
+it, the file in models/ is served.
 
 A value comes from the flag, else from the environment (WASMETER_SERVER__PORT),
 else from the file (--config), else it is the default. wasmeter config show
@@ -38,6 +39,7 @@ so does a change of their files.`,
 		Example: `  wasmeter serve
   wasmeter serve models/SmolLM2-135M-Instruct.Q4_1.gguf --port 9000 --enable-per-request-metrics
   wasmeter serve bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M
+  wasmeter serve Qwen/Qwen3-0.6B --quantize q8_0
   wasmeter serve --config wasmeter.yaml --max-num-seqs 16 --kv-cache-memory 512MiB
   wasmeter serve sim --sim-step-base 20ms`,
 		Args: cobra.MaximumNArgs(1),

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,8 +48,14 @@ func (b *text) String() string {
 // start runs serve sim until its banner names a URL.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0], append([]string{"serve", "sim", "--port=0"}, args...)...)}
-	p.Env = append(os.Environ(), asProgram+"=1")
+	return startServe(t, nil, append([]string{"sim"}, args...)...)
+}
+
+// startServe is start of any model, with more in the environment.
+func startServe(t *testing.T, environ []string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0], append([]string{"serve", "--port=0"}, args...)...)}
+	p.Env = slices.Concat(os.Environ(), []string{asProgram + "=1"}, environ)
 	p.Stderr = &p.log
 	out, err := p.StdoutPipe()
 	if err != nil {

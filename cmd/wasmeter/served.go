@@ -43,11 +43,11 @@ func loadModel(ctx context.Context, t terminal, c *config.Config, logger *slog.L
 	if err != nil {
 		return nil, err
 	}
-	begun, size := time.Now(), fileSize(path)
+	begun, size := time.Now(), modelSize(path)
 	logger.Info("loading model", "file", path, "size", bytesText(size))
 	defer heartbeat(logger, path)()
 
-	file, err := gguf.Open(path)
+	file, err := openModel(path, c.Model.Quantize == "q8_0")
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/wasmeter/wasmeter/engine/gguf"
 	"github.com/wasmeter/wasmeter/engine/safetensors"
@@ -85,41 +83,33 @@ func view(t safetensors.Tensor, name string) (gguf.Tensor, error) {
 	return g, nil
 }
 
-// changeAll changes what must be changed, some tensors at once.
-func (a *architecture) changeAll(tensors []gguf.Tensor, c *config, o Options) error {
-	faults := make([]error, len(tensors))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range max(o.Workers, 1) {
-		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(tensors); i = int(next.Add(1)) - 1 {
-				faults[i] = a.change(&tensors[i], c, o)
+// changeAll makes the tensors what a converter makes of them, some at once.
+// Memory that they are put into is w's.
+func (a *architecture) changeAll(tensors []gguf.Tensor, w *weights, c *config, o Options) error {
+	releases := make([][]func() error, len(tensors))
+	defer func() { w.releases = slices.Concat(w.releases, slices.Concat(releases...)) }()
+	return gguf.Each(tensors, o.Workers, func(i int, t *gguf.Tensor) error {
+		free := func() error { return nil }
+		if a.interleaved && (strings.Contains(t.Name, ".attn_q.") || strings.Contains(t.Name, ".attn_k.")) {
+			release, err := interleave(t, c)
+			if err != nil {
+				return err
 			}
-		})
-	}
-	wait.Wait()
-	for i, err := range faults {
-		if err != nil {
-			return fmt.Errorf("tensor %q: %w", tensors[i].Name, err)
+			releases[i], free = append(releases[i], release), release
 		}
-	}
-	return nil
-}
-
-// change makes a tensor what a converter makes of it.
-func (a *architecture) change(t *gguf.Tensor, c *config, o Options) error {
-	if a.interleaved {
-		if err := interleave(t, c); err != nil {
+		if len(t.Shape) == 1 {
+			return a.vector(t)
+		}
+		if !o.Quantize {
+			return nil
+		}
+		release, err := t.Quantize()
+		if err != nil || release == nil {
 			return err
 		}
-	}
-	switch {
-	case len(t.Shape) == 1:
-		return a.vector(t)
-	case o.Quantize != nil && t.Shape[0]%uint64(gguf.Q8_0.BlockLen()) == 0:
-		return quantize(t)
-	}
-	return nil
+		releases[i] = append(releases[i], release)
+		return free() // what was interleaved, and is read no more
+	})
 }
 
 // vector makes a vector float32, as its few values are used.
@@ -143,45 +133,30 @@ func (a *architecture) vector(t *gguf.Tensor) error {
 	return nil
 }
 
-// quantize converts a matrix row by row.
-func quantize(t *gguf.Tensor) error {
-	cols := t.Shape[0]
-	from, to := t.Type.RowBytes(cols), gguf.Q8_0.RowBytes(cols)
-	values, data := make([]float32, cols), make([]byte, t.Shape[1]*to)
-	for row := range t.Shape[1] {
-		if err := gguf.Dequantize(values, t.Data[row*from:(row+1)*from], t.Type); err != nil {
-			return err
-		}
-		if err := gguf.QuantizeQ8_0(data[row*to:(row+1)*to], values); err != nil {
-			return fmt.Errorf("row %d: %w", row, err)
-		}
-	}
-	t.Type, t.Data = gguf.Q8_0, data
-	return nil
-}
-
 // interleave puts the rows of queries and keys, and the values of their biases,
 // into the order of a rope that rotates neighbours: of a head's d rows, row j and
 // row j+d/2 become rows 2j and 2j+1. Source: LlamaModel.permute in llama.cpp's
 // convert_hf_to_gguf.py.
-func interleave(t *gguf.Tensor, c *config) error {
-	if !strings.Contains(t.Name, ".attn_q.") && !strings.Contains(t.Name, ".attn_k.") {
-		return nil
-	}
+func interleave(t *gguf.Tensor, c *config) (release func() error, err error) {
 	rows := t.Shape[len(t.Shape)-1] // of a bias, its values
 	d := uint64(c.headDim())
 	if d == 0 || d%2 != 0 || rows%d != 0 {
-		return fmt.Errorf("%d rows cannot be cut into heads of %d, or these into halves", rows, d)
+		return nil, fmt.Errorf("%d rows cannot be cut into heads of %d, or these into halves", rows, d)
+	}
+	data, release, err := gguf.Memory(uint64(len(t.Data)))
+	if err != nil {
+		return nil, err
 	}
 	size := uint64(len(t.Data)) / rows
-	data := make([]byte, 0, len(t.Data))
+	to := data
 	for head := uint64(0); head < rows; head += d {
 		for j := range d / 2 {
 			for _, row := range []uint64{head + j, head + j + d/2} {
-				data = append(data, t.Data[row*size:(row+1)*size]...)
+				copy(to, t.Data[row*size:(row+1)*size])
+				to = to[size:]
 			}
 		}
 	}
 	t.Data = data
-	return nil
+	return release, nil
 }

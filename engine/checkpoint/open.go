@@ -14,9 +14,9 @@ import (
 
 // Options say how a folder is read.
 type Options struct {
-	// Quantize is the type into which matrices are converted while they load,
-	// gguf.Q8_0. Nil leaves them as they are.
-	Quantize *gguf.DType
+	// Quantize converts matrices to Q8_0 while they load, which takes half the
+	// memory of 16 bits.
+	Quantize bool
 	// Workers is the number of tensors that are converted at once, at least one.
 	Workers int
 }
@@ -30,8 +30,8 @@ const (
 // configFile is what makes a folder one of weights.
 const configFile = "config.json"
 
-// Is tells whether path is a folder, whatever is in it.
-func Is(path string) bool {
+// IsFolder tells whether path is a folder, whatever is in it.
+func IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
@@ -39,9 +39,6 @@ func Is(path string) bool {
 // Open reads the folder at path. The files must not be changed while it is open:
 // their pages are read on first use.
 func Open(path string, o Options) (_ *gguf.File, err error) {
-	if o.Quantize != nil && *o.Quantize != gguf.Q8_0 {
-		return nil, fmt.Errorf("quantize to %s: only %s is supported", *o.Quantize, gguf.Q8_0)
-	}
 	c, a, err := readConfig(path)
 	if err != nil {
 		return nil, err
@@ -68,7 +65,7 @@ func Open(path string, o Options) (_ *gguf.File, err error) {
 		return nil, err
 	}
 	// What takes long comes last: faults of the small files are told at once.
-	if err := a.changeAll(tensors, c, o); err != nil {
+	if err := a.changeAll(tensors, weights, c, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if t, ok := c.ropeFactors(orDefault(c.RopeTheta, a.ropeTheta)); ok {

@@ -22,7 +22,8 @@ const (
 // weights are the tensors of a folder, all its files together.
 type weights struct {
 	tensors []safetensors.Tensor
-	unmaps  []func() error
+	// releases give back the mapped files, and the memory of changed tensors.
+	releases []func() error
 }
 
 // openWeights maps the folder's files: the one that holds all, or those that the
@@ -81,7 +82,7 @@ func (w *weights) open(path string, wanted []string) error {
 	if err != nil {
 		return err
 	}
-	w.unmaps = append(w.unmaps, unmap)
+	w.releases = append(w.releases, unmap)
 	f, err := safetensors.Parse(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -104,12 +105,12 @@ func (w *weights) open(path string, wanted []string) error {
 	return nil
 }
 
-// close unmaps the files.
+// close gives everything back.
 func (w *weights) close() error {
 	var faults []error
-	for _, unmap := range w.unmaps {
-		faults = append(faults, unmap())
+	for _, release := range w.releases {
+		faults = append(faults, release())
 	}
-	w.unmaps = nil
+	w.releases = nil
 	return errors.Join(faults...)
 }

@@ -2,7 +2,11 @@
 
 package gguf
 
-import "os"
+import (
+	"fmt"
+	"math"
+	"os"
+)
 
 // mapFile reads the whole file: these systems have no mmap in x/sys/unix.
 func mapFile(path string) (data []byte, unmap func([]byte) error, err error) {
@@ -11,4 +15,12 @@ func mapFile(path string) (data []byte, unmap func([]byte) error, err error) {
 		return nil, nil, err
 	}
 	return data, func([]byte) error { return nil }, nil
+}
+
+// Memory takes n bytes of zeros.
+func Memory(n uint64) (data []byte, release func() error, err error) {
+	if n == 0 || n > math.MaxInt {
+		return nil, nil, fmt.Errorf("take %d bytes of memory", n)
+	}
+	return make([]byte, n), func() error { return nil }, nil
 }

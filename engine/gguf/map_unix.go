@@ -4,7 +4,9 @@ package gguf
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,4 +38,17 @@ func mapFile(path string) (data []byte, unmap func([]byte) error, err error) {
 		return nil, nil, fmt.Errorf("map %s: %w", path, err)
 	}
 	return data, unix.Munmap, nil
+}
+
+// Memory takes n bytes of zeros from the system. The garbage collector does not
+// count them: a model on its heap would let as much garbage pile up beside it.
+func Memory(n uint64) (data []byte, release func() error, err error) {
+	if n == 0 || n > math.MaxInt {
+		return nil, nil, fmt.Errorf("take %d bytes of memory", n)
+	}
+	data, err = unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, nil, fmt.Errorf("take %d bytes of memory: %w", n, err)
+	}
+	return data, sync.OnceValue(func() error { return unix.Munmap(data) }), nil
 }

@@ -2,9 +2,86 @@ package gguf
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 )
+
+// Quantize converts the file's matrices of floats to Q8_0, some at once. It is
+// for whoever opened the file, before anyone else reads it.
+func (f *File) Quantize(workers int) error {
+	releases := make([]func() error, len(f.Tensors))
+	err := Each(f.Tensors, workers, func(i int, t *Tensor) (err error) {
+		releases[i], err = t.Quantize()
+		return err
+	})
+	unmap := f.unmap
+	f.unmap = func(data []byte) error {
+		var faults []error
+		for _, release := range releases {
+			if release != nil {
+				faults = append(faults, release())
+			}
+		}
+		if unmap != nil {
+			faults = append(faults, unmap(data))
+		}
+		return errors.Join(faults...)
+	}
+	return err
+}
+
+// Quantize converts a matrix of floats to Q8_0, in memory that release gives
+// back. Others are left as they are, with no release: vectors, types that are
+// quantised, and rows that are not whole blocks.
+func (t *Tensor) Quantize() (release func() error, err error) {
+	isFloat := t.Type == F32 || t.Type == F16 || t.Type == BF16
+	if !isFloat || len(t.Shape) < 2 || t.Shape[0]%uint64(Q8_0.BlockLen()) != 0 {
+		return nil, nil
+	}
+	cols := t.Shape[0]
+	rows, from, to := t.Elements()/cols, t.Type.RowBytes(cols), Q8_0.RowBytes(cols)
+	data, release, err := Memory(rows * to)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float32, cols)
+	for row := range rows {
+		err := Dequantize(values, t.Data[row*from:(row+1)*from], t.Type)
+		if err == nil {
+			err = QuantizeQ8_0(data[row*to:(row+1)*to], values)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("row %d: %w", row, err), release())
+		}
+	}
+	t.Type, t.Data = Q8_0, data
+	return release, nil
+}
+
+// Each calls change for every tensor, some at once, and returns the fault of the
+// first tensor in order that has one.
+func Each(tensors []Tensor, workers int, change func(i int, t *Tensor) error) error {
+	faults := make([]error, len(tensors))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range max(workers, 1) {
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(tensors); i = int(next.Add(1)) - 1 {
+				faults[i] = change(i, &tensors[i])
+			}
+		})
+	}
+	wait.Wait()
+	for i, err := range faults {
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", tensors[i].Name, err)
+		}
+	}
+	return nil
+}
 
 // QuantizeQ8_0 converts values, whole blocks of 32, to Q8_0: a scale of 1/127 of
 // the largest magnitude as f16, and each value divided by the scale, rounded to
