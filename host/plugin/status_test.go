@@ -278,3 +278,30 @@ func TestLaterInitsAreBounded(t *testing.T) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }
+
+// TestGigabyteOfLog: with fuel for it a guest may write half a million lines of
+// 2 KiB in a call. The log gets 50, and ten for each second that this takes.
+func TestGigabyteOfLog(t *testing.T) {
+	b := newBench(t)
+	g := goodGuest("").importing(importModule, "log", signature{"iii", ""})
+	counter := code(opI32(guestResultAt), opI32(guestResultAt), []byte{0x28, 2, 0}, opI32(1), []byte{0x6a, 0x36, 2, 0})
+	g.with(exportShape, loopForever(counter, opI32(1), opI32(0), opI32(maxLogLine), opCall(0)))
+	p := b.mustLoad(t, g, func(s *Spec) { s.Fuel = 1 << 30 / maxLogLine * 5100 })
+	in, err := p.instantiate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close(context.Background())
+	began := time.Now()
+	failure := in.run(context.Background(), HookShape, &Frame{RequestID: "req-1"}, new(result))
+	took := time.Since(began)
+	written, _ := in.memory.ReadUint32Le(guestResultAt)
+	if failure == nil || failure.Kind != FailureOutOfFuel || int(written)*maxLogLine < 1<<30 {
+		t.Fatalf("got %v after %d lines, want a gigabyte of them", failure, written)
+	}
+	lines := strings.Count(b.logged.String(), `msg="plugin log"`)
+	if most := logBurst + 1 + int(took.Seconds()*logPerSec); lines < logBurst || lines > most {
+		t.Errorf("%d lines in the log, want %d to %d", lines, logBurst, most)
+	}
+	t.Logf("%d lines in %v", written, took)
+}
