@@ -47,6 +47,9 @@
 // four lines; then come the upper bits, one line for the fifth bits of all eight
 // fours of columns, or two for the fifth and sixth of four each, the first lowest.
 //
+// Matrices of 16-bit floats go into groups of the same rows: a column is 16 × f16 or
+// bf16. Their products take activations in f32.
+//
 // # Activations
 //
 // Activations are row-major int8, [tokens, k], with one [Meta] for each 32 columns,

@@ -13,6 +13,15 @@ func byTokens(tiles ...tileFunc) matMulFunc {
 	}
 }
 
+// halfTileFunc is tileFunc for 16-bit floats.
+type halfTileFunc func(out *float32, w *byte, x *float32, ldo, groups, k int)
+
+func halfByTokens(tiles ...halfTileFunc) matMulHalfFunc {
+	return func(out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int) {
+		tiles[tokens-1](&out[0], &w[0], &x[0], ldo, groups, k)
+	}
+}
+
 // matMulAVX2 are the products of level AVX2.
 var matMulAVX2 = [numForms]matMulFunc{
 	FormQ4_1: byTokens(matMulQ4_1AVX2T1, matMulQ4_1AVX2T2, matMulQ4_1AVX2T3, matMulQ4_1AVX2T4),
@@ -45,3 +54,11 @@ var matMulAVX512 = [numForms]matMulFunc{
 	FormQ6_K: byTokens(matMulQ6_KAVX512T1, matMulQ6_KAVX512T2, matMulQ6_KAVX512T3, matMulQ6_KAVX512T4),
 	FormQ8_0: byTokens(matMulQ8_0AVX512T1, matMulQ8_0AVX512T2, matMulQ8_0AVX512T3, matMulQ8_0AVX512T4),
 }
+
+// The products of 16-bit floats have no integers: AVXVNNI takes those of AVX2.
+var (
+	matMulF16AVX2    = halfByTokens(matMulF16AVX2T1, matMulF16AVX2T2, matMulF16AVX2T3, matMulF16AVX2T4)
+	matMulF16AVX512  = halfByTokens(matMulF16AVX512T1, matMulF16AVX512T2, matMulF16AVX512T3, matMulF16AVX512T4)
+	matMulBF16AVX2   = halfByTokens(matMulBF16AVX2T1, matMulBF16AVX2T2, matMulBF16AVX2T3, matMulBF16AVX2T4)
+	matMulBF16AVX512 = halfByTokens(matMulBF16AVX512T1, matMulBF16AVX512T2, matMulBF16AVX512T3, matMulBF16AVX512T4)
+)

@@ -8,7 +8,8 @@ package cpu
 type Ops struct {
 	level Level
 
-	matMul [numForms]matMulFunc
+	matMul                [numForms]matMulFunc
+	matMulF16, matMulBF16 matMulHalfFunc
 
 	quantize func(q []int8, meta []Meta, x []float32)
 	f16ToF32 func(dst []float32, src []uint16)
@@ -52,6 +53,8 @@ func (o *Ops) Pause(n int) { o.pause(n) }
 func generic() *Ops {
 	o := &Ops{
 		level:      Generic,
+		matMulF16:  matMulHalfGeneric(F32FromF16),
+		matMulBF16: matMulHalfGeneric(f32FromBF16),
 		quantize:   quantizeGeneric,
 		f16ToF32:   f16ToF32Generic,
 		f32ToF16:   f32ToF16Generic,

@@ -18,6 +18,10 @@ func (o *Ops) accelerate(level Level) {
 	case AVX512VNNI:
 		o.matMul = matMulAVX512
 	}
+	o.matMulF16, o.matMulBF16 = matMulF16AVX2, matMulBF16AVX2
+	if level == AVX512VNNI {
+		o.matMulF16, o.matMulBF16 = matMulF16AVX512, matMulBF16AVX512
+	}
 	o.quantize = quantizeVectors
 	o.f16ToF32 = f16ToF32Vectors
 	o.f32ToF16 = f32ToF16Vectors

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
@@ -9,13 +10,13 @@ import (
 
 // vector is one call of a matrix kernel and the bits it must give.
 type vector struct {
-	Function string // the assembly's name without level and number of tokens
-	W        []byte // packed
-	X        []byte
+	Function string   // the assembly's name without level and number of tokens
+	W        []byte   // packed
+	X        []byte   // int8, or f32 where there is no Meta
 	Meta     []uint32 // [tokens, blocks, 5]
 	Tokens   int
 	Groups   int
-	Blocks   int
+	Blocks   int // columns of 16-bit floats
 	Ldo      int
 	Want     []uint32 // [tokens, ldo]
 }
@@ -45,6 +46,27 @@ func TestWriteVectors(t *testing.T) {
 					}
 				}
 				for _, y := range p.want {
+					v.Want = append(v.Want, math.Float32bits(y))
+				}
+				vectors = append(vectors, v)
+			}
+		}
+	}
+	for _, f := range halfFormats {
+		for _, k := range []int{1, 33, 576} {
+			for tokens := 1; tokens <= tileTokens; tokens++ {
+				const rows, ldo = 33, 50
+				w, x := make([]byte, PackedHalfBytes(rows, k)), normals(r, tokens*k)
+				if err := f.pack(w, f.source(r, rows, k), rows, k); err != nil {
+					t.Fatal(err)
+				}
+				want := make([]float32, tokens*ldo)
+				f.matMul(generic(), want, ldo, w, Groups(rows), x, tokens, k)
+				v := vector{Function: "matMul" + f.name, W: w, Tokens: tokens, Groups: Groups(rows), Blocks: k, Ldo: ldo}
+				for _, x := range x {
+					v.X = binary.LittleEndian.AppendUint32(v.X, math.Float32bits(x))
+				}
+				for _, y := range want {
 					v.Want = append(v.Want, math.Float32bits(y))
 				}
 				vectors = append(vectors, v)

@@ -126,7 +126,7 @@ func (b *Backend) multiply() {
 	if t.rows == 0 {
 		return
 	}
-	if t.packed() {
+	if t.quantized() {
 		b.quantize(t.x, t.rows, t.cols)
 	}
 	groups, cost := 0, 0.0
@@ -151,10 +151,10 @@ func (b *Backend) multiply() {
 	b.workers.run(t, chunks)
 }
 
-// packed tells whether a product needs the quantised rows.
-func (t *productTask) packed() bool {
+// quantized tells whether a product needs the quantised rows.
+func (t *productTask) quantized() bool {
 	for _, p := range t.products[:t.num] {
-		if p.w.packed != nil || p.up != nil && p.up.packed != nil {
+		if p.w.quantized() || p.up != nil && p.up.quantized() {
 			return true
 		}
 	}
@@ -166,6 +166,9 @@ func (w *weight) groupCost(rows int) float64 {
 	weights := float64(w.cols * kernels.GroupRows)
 	if w.packed == nil {
 		return weights * (decodeCost + 4*multiplyCost*float64(rows))
+	}
+	if !w.quantized() {
+		return weights * 2 * (readCost + multiplyCost*float64(rows))
 	}
 	return weights * (readCost + multiplyCost*float64(rows))
 }
@@ -242,9 +245,13 @@ func (t *productTask) tail(w *weight, out []float32, s *scratch) {
 // groups multiplies n rows of x, from row r on, by packed groups.
 func (t *productTask) groups(w *weight, from, to, r, n int, out []float32, ldo int) {
 	packed := w.packed[from*w.groupBytes : to*w.groupBytes]
+	if !w.quantized() {
+		w.packer.multiply(t.b.ops, out, ldo, packed, to-from, t.x[r*t.cols:], n, t.cols)
+		return
+	}
 	x := t.b.quants[r*t.cols:]
 	meta := t.b.meta[r*t.cols/kernels.BlockColumns:]
-	t.b.ops.MatMul(w.form, out, ldo, packed, to-from, x, meta, n, t.cols)
+	t.b.ops.MatMul(w.packer.form, out, ldo, packed, to-from, x, meta, n, t.cols)
 }
 
 // decodedRows multiplies by matrix rows lo … hi-1 of a type that has no packed

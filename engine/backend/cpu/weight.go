@@ -23,7 +23,7 @@ type weight struct {
 	// rows; nil for types that have none.
 	packed     []byte
 	groupBytes int
-	form       kernels.Form
+	packer     *packer
 
 	// vector holds a weight of one row, dequantised: norms and biases. [cols]
 	vector []float32
@@ -67,20 +67,34 @@ func (b *Backend) newWeight(t gguf.Tensor) (*weight, error) {
 	return w, nil
 }
 
-// packers are the types that have a packed form.
-var packers = map[gguf.DType]struct {
+// packer is a packed form and its kernel.
+type packer struct {
+	bytes func(rows, k int) int
+	pack  func(dst, src []byte, rows, k int) error
+
+	// form is what MatMul calls the form, for quantised rows of x.
 	form kernels.Form
-	pack func(dst, src []byte, rows, k int) error
-}{
-	gguf.Q4_0: {kernels.FormQ4_1, kernels.PackQ4_0},
-	gguf.Q4_1: {kernels.FormQ4_1, kernels.PackQ4_1},
-	gguf.Q4_K: {kernels.FormQ4_K, kernels.PackQ4_K},
-	gguf.Q5_0: {kernels.FormQ5_0, kernels.PackQ5_0},
-	gguf.Q5_1: {kernels.FormQ5_1, kernels.PackQ5_1},
-	gguf.Q5_K: {kernels.FormQ5_K, kernels.PackQ5_K},
-	gguf.Q6_K: {kernels.FormQ6_K, kernels.PackQ6_K},
-	gguf.Q8_0: {kernels.FormQ8_0, kernels.PackQ8_0},
+	// multiply is the kernel of 16-bit floats, which takes the rows of x as they are;
+	// nil for the others.
+	multiply func(o *kernels.Ops, out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int)
 }
+
+// packers are the types that have a packed form.
+var packers = map[gguf.DType]*packer{
+	gguf.Q4_0: {form: kernels.FormQ4_1, bytes: kernels.FormQ4_1.Bytes, pack: kernels.PackQ4_0},
+	gguf.Q4_1: {form: kernels.FormQ4_1, bytes: kernels.FormQ4_1.Bytes, pack: kernels.PackQ4_1},
+	gguf.Q4_K: {form: kernels.FormQ4_K, bytes: kernels.FormQ4_K.Bytes, pack: kernels.PackQ4_K},
+	gguf.Q5_0: {form: kernels.FormQ5_0, bytes: kernels.FormQ5_0.Bytes, pack: kernels.PackQ5_0},
+	gguf.Q5_1: {form: kernels.FormQ5_1, bytes: kernels.FormQ5_1.Bytes, pack: kernels.PackQ5_1},
+	gguf.Q5_K: {form: kernels.FormQ5_K, bytes: kernels.FormQ5_K.Bytes, pack: kernels.PackQ5_K},
+	gguf.Q6_K: {form: kernels.FormQ6_K, bytes: kernels.FormQ6_K.Bytes, pack: kernels.PackQ6_K},
+	gguf.Q8_0: {form: kernels.FormQ8_0, bytes: kernels.FormQ8_0.Bytes, pack: kernels.PackQ8_0},
+	gguf.F16:  {multiply: (*kernels.Ops).MatMulF16, bytes: kernels.PackedHalfBytes, pack: kernels.PackF16},
+	gguf.BF16: {multiply: (*kernels.Ops).MatMulBF16, bytes: kernels.PackedHalfBytes, pack: kernels.PackBF16},
+}
+
+// quantized tells whether products with the matrix take quantised rows.
+func (w *weight) quantized() bool { return w.packed != nil && w.packer.multiply == nil }
 
 // pack fills w.packed, if the type has a packed form.
 func (b *Backend) pack(w *weight) error {
@@ -88,8 +102,8 @@ func (b *Backend) pack(w *weight) error {
 	if !ok {
 		return nil
 	}
-	t := packTask{w: w, pack: p.pack, rowBytes: len(w.source) / w.rows}
-	w.form, w.groupBytes = p.form, p.form.Bytes(1, w.cols)
+	t := packTask{w: w, rowBytes: len(w.source) / w.rows}
+	w.packer, w.groupBytes = p, p.bytes(1, w.cols)
 	var err error
 	if w.packed, err = b.memory.dense(w.groups() * w.groupBytes); err != nil {
 		return fmt.Errorf("allocate %d bytes: %w", w.groups()*w.groupBytes, err)
@@ -106,7 +120,6 @@ const packGroups = 16
 
 type packTask struct {
 	w        *weight
-	pack     func(dst, src []byte, rows, k int) error
 	rowBytes int // of the source
 	err      atomic.Pointer[error]
 }
@@ -115,7 +128,7 @@ func (t *packTask) run(chunk int, _ *scratch) {
 	group := chunk * packGroups
 	row := group * kernels.GroupRows
 	rows := min(packGroups*kernels.GroupRows, t.w.rows-row)
-	err := t.pack(t.w.packed[group*t.w.groupBytes:], t.w.source[row*t.rowBytes:], rows, t.w.cols)
+	err := t.w.packer.pack(t.w.packed[group*t.w.groupBytes:], t.w.source[row*t.rowBytes:], rows, t.w.cols)
 	if err != nil {
 		err = fmt.Errorf("from row %d on: %w", row, err)
 		t.err.Store(&err)
@@ -124,17 +137,16 @@ func (t *packTask) run(chunk int, _ *scratch) {
 
 // makeRoom sizes the shared space for products with the weight.
 func (b *Backend) makeRoom(w *weight) {
-	if w.vector != nil {
-		return
-	}
-	if w.packed != nil {
+	switch {
+	case w.vector != nil:
+	case w.quantized():
 		b.quants = grow(b.quants, b.maxRows*w.cols)
 		b.meta = grow(b.meta, b.maxRows*w.cols/kernels.BlockColumns)
-		return
-	}
-	for i := range b.workers.scratch {
-		s := &b.workers.scratch[i]
-		s.row = grow(s.row, w.cols)
+	case w.packed == nil:
+		for i := range b.workers.scratch {
+			s := &b.workers.scratch[i]
+			s.row = grow(s.row, w.cols)
+		}
 	}
 }
 

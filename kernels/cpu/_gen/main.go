@@ -20,9 +20,10 @@ func main() {
 	dir := flag.String("o", ".", "directory to write to")
 	flag.Parse()
 	for name, f := range map[string]*file{
-		"matmul":    matMulFile(),
-		"row":       rowFile(),
-		"attention": attentionFile(),
+		"matmul":      matMulFile(),
+		"row":         rowFile(),
+		"attention":   attentionFile(),
+		"matmul_half": halfFile(),
 	} {
 		for suffix, text := range map[string]string{"_amd64.s": f.assembly(), "_stubs_amd64.go": f.declarations()} {
 			path := filepath.Join(*dir, name+suffix)

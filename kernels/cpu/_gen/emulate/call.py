@@ -109,11 +109,15 @@ def main(binary, vectors):
     machine = Machine()
     functions = load(machine, binary)
     calls = json.load(open(vectors))
-    for v, level in ((v, level) for v in calls for level in ("AVXVNNI", "AVX512")):
+    # Products of 16-bit floats have no activations of 8 bits and no VNNI.
+    pairs = [(v, level) for v in calls for level in (("AVXVNNI", "AVX512") if v["Meta"] else ("AVX2", "AVX512"))]
+    for v, level in pairs:
         name = f"{v['Function']}{level}T{v['Tokens']}"
         out, place, addresses = bytes(4 * len(v["Want"])), DATA, []
-        meta = struct.pack(f"<{len(v['Meta'])}I", *v["Meta"])
-        for data in out, base64.b64decode(v["W"]), base64.b64decode(v["X"]), meta:
+        operands = [out, base64.b64decode(v["W"]), base64.b64decode(v["X"])]
+        if v["Meta"]:
+            operands.append(struct.pack(f"<{len(v['Meta'])}I", *v["Meta"]))
+        for data in operands:
             machine.write(place, data)
             addresses.append(place)
             place += len(data) + 100  # odd alignment too
@@ -123,7 +127,7 @@ def main(binary, vectors):
             if g != w:
                 raise SystemExit(f"{name}, {v['Blocks']} blocks: element {i}: got {g:#010x}, want {w:#010x}")
         print(f"ok {name} groups={v['Groups']} blocks={v['Blocks']}: {len(got)} results equal", flush=True)
-    print(f"PASS, {2 * len(calls)} calls")
+    print(f"PASS, {len(pairs)} calls")
 
 
 main(*sys.argv[1:])
