@@ -67,17 +67,17 @@ func (c *config) finish(r wasmeter.Request) error {
 	if c.corrects.plugin != "" {
 		return c.correct(r, &is)
 	}
-	var w wasmeter.JSON
-	c.begin(&w, chargeKind, r, amount{uint128: is.cost})
+	w := wasmeter.Record()
+	c.begin(w, chargeKind, r, amount{uint128: is.cost})
 	w.Str("rule", ruleNames[is.rule])
-	is.write(&w)
-	if err := wasmeter.Emit(int32(chargeKind), &w); err != nil || is.rule != payBack || is.cost == (uint128{}) {
+	is.write(w)
+	if err := wasmeter.Emit(int32(chargeKind), w); err != nil || is.rule != payBack || is.cost == (uint128{}) {
 		return err
 	}
-	var back wasmeter.JSON
-	c.begin(&back, creditKind, r, amount{is.cost, true})
+	back := wasmeter.Record()
+	c.begin(back, creditKind, r, amount{is.cost, true})
 	back.Int("refunds", chargeIndex).Str("reason", outcome.Name(r.Outcome()))
-	return wasmeter.Emit(int32(creditKind), &back)
+	return wasmeter.Emit(int32(creditKind), back)
 }
 
 var errNotReplayed = errors.New("corrects is for a replay of requests that have their records; take it out of the configuration that serves")
@@ -95,12 +95,12 @@ func (c *config) correct(r wasmeter.Request, is *account) error {
 	if change.uint128 == (uint128{}) {
 		return nil
 	}
-	var w wasmeter.JSON
-	c.begin(&w, correctionKind, r, change)
+	w := wasmeter.Record()
+	c.begin(w, correctionKind, r, change)
 	w.Object("corrects").Str("attempt_id", r.AttemptID()).Str("plugin", c.corrects.plugin).Int("index", chargeIndex).End()
 	w.Str("reason", c.corrects.reason)
 	w.Str("was", c.book.decimal(amount{uint128: was.owed()})).Str("is", c.book.decimal(amount{uint128: is.owed()}))
 	w.Str("rule", ruleNames[is.rule])
-	is.write(&w)
-	return wasmeter.Emit(int32(correctionKind), &w)
+	is.write(w)
+	return wasmeter.Emit(int32(correctionKind), w)
 }

@@ -47,10 +47,10 @@ func (o *config) finish(r wasmeter.Request) error {
 	if !ok {
 		return nil
 	}
-	var record wasmeter.JSON
+	record := wasmeter.Record()
 	record.Str("kind", "credit").Str("tenant", r.Tenant()).Str("model", r.Model()).Str("outcome", outcome.Name(r.Outcome()))
-	o.write(&record, &j)
-	if err := wasmeter.Emit(creditKind, &record); err != nil {
+	o.write(record, &j)
+	if err := wasmeter.Emit(creditKind, record); err != nil {
 		return err
 	}
 	if o.metrics {

@@ -23,9 +23,9 @@ func shape(r wasmeter.Request, out *wasmeter.Answer) {
 // finish is called for each request, also for those that got no answer with a
 // price: a client that left pays for what was made until then.
 func finish(r wasmeter.Request) error {
-	var record wasmeter.JSON
+	record := wasmeter.Record()
 	write(record.Str("tenant", r.Tenant()).Str("model", r.Model()), r)
-	return wasmeter.Emit(charge, &record)
+	return wasmeter.Emit(charge, record)
 }
 
 // write says what the request costs.

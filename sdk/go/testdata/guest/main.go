@@ -51,9 +51,9 @@ func chunk(r wasmeter.Request, out *wasmeter.Answer) {
 func finish(r wasmeter.Request) error {
 	switch r.Model() {
 	case "emit":
-		var record wasmeter.JSON
+		record := wasmeter.Record()
 		record.Str("tenant", r.Tenant()).Int("tokens", int64(r.CompletionTokens())).Int("now", wasmeter.NowUnixNS())
-		return wasmeter.Emit(7, &record)
+		return wasmeter.Emit(7, record)
 	case "count":
 		if err := wasmeter.MetricAdd(0, 1, 2.5); err != nil {
 			return err
