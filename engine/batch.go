@@ -4,7 +4,8 @@ import "github.com/wasmeter/wasmeter/engine/backend"
 
 // fill turns a plan into the integers that the model computes from. Logits are
 // wanted of a sequence's last row if all its known tokens are computed then, to
-// sample from it, and of the rows that score its prompt.
+// sample from it, of the rows of drafts behind it, and of the rows that score its
+// prompt.
 func fill(b *backend.Batch, plan []work) {
 	b.Reset()
 	for _, w := range plan {
@@ -18,14 +19,21 @@ func fill(b *backend.Batch, plan []work) {
 				b.Sample = append(b.Sample, int32(len(b.Tokens)-1))
 			}
 		}
-		b.Seqs = append(b.Seqs, backend.Seq{
-			Row:     int32(row),
-			Len:     int32(w.rows),
-			Context: int32(q.computed + w.rows),
-			Blocks:  q.table.Blocks(),
-		})
 		if w.rows == q.pending() {
 			b.Sample = append(b.Sample, int32(row+w.rows-1))
 		}
+		for i := range w.drafts {
+			p := len(q.tokens) + i
+			b.Tokens = append(b.Tokens, q.guesses.drafts[i])
+			b.Positions = append(b.Positions, int32(p))
+			b.Slots = append(b.Slots, q.table.Slot(p))
+			b.Sample = append(b.Sample, int32(len(b.Tokens)-1))
+		}
+		b.Seqs = append(b.Seqs, backend.Seq{
+			Row:     int32(row),
+			Len:     int32(w.all()),
+			Context: int32(q.computed + w.all()),
+			Blocks:  q.table.Blocks(),
+		})
 	}
 }

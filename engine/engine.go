@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -59,10 +60,18 @@ type Stats struct {
 func New(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 	e, err := start(m, t, o)
 	if err != nil {
-		_ = m.Close() // the first error is the one to tell
+		_ = closeModels(m, o.Speculative.Draft) // the first error is the one to tell
 		return nil, err
 	}
 	return e, nil
+}
+
+// closeModels closes the model and the draft model, which may be nil.
+func closeModels(m, draft model.Model) error {
+	if draft == nil {
+		return m.Close()
+	}
+	return errors.Join(m.Close(), draft.Close())
 }
 
 func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
@@ -85,7 +94,11 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 	if o.MaxNumBatchedTokens > shape.MaxRows {
 		return nil, fmt.Errorf("max_num_batched_tokens: %d is more than the %d rows that %s computes at once", o.MaxNumBatchedTokens, shape.MaxRows, shape.Device)
 	}
-	blocks, context, err := capacity(shape, o)
+	perToken := shape
+	if o.Speculative.Draft != nil {
+		perToken.KVBytes += o.Speculative.Draft.Shape().KVBytes
+	}
+	blocks, context, err := capacity(perToken, o)
 	if err != nil {
 		return nil, err
 	}
@@ -122,13 +135,18 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 		streams: make(map[*Stream][]*sequence),
 		scratch: sample.NewScratch(shape.Vocab),
 	}
+	if e.options.Speculative.on() {
+		if l.speculation, err = newSpeculation(&e.options, t, shape, blocks); err != nil {
+			return nil, err
+		}
+	}
 	if f := o.Listener.Start; f != nil {
 		f(Capacity{Context: context, Blocks: blocks, BlockSize: o.BlockSize})
 	}
 	go func() {
 		defer close(e.done)
 		l.run()
-		e.closeErr = m.Close()
+		e.closeErr = closeModels(m, o.Speculative.Draft)
 	}()
 	return e, nil
 }
@@ -188,6 +206,15 @@ func (e *Engine) Context() int { return e.context }
 
 // Ranks tells whether requests are ranked by their priority.
 func (e *Engine) Ranks() bool { return e.options.SchedulingPolicy == PolicyPriority }
+
+// NumSpeculative is the largest number of tokens that are guessed for a sequence
+// at a time; 0: none are.
+func (e *Engine) NumSpeculative() int {
+	if !e.options.Speculative.on() {
+		return 0
+	}
+	return e.options.Speculative.NumTokens
+}
 
 // Shape describes the model.
 func (e *Engine) Shape() model.Shape { return e.shape }

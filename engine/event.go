@@ -33,6 +33,8 @@ type Life struct {
 	// RecomputedTokens counts rows computed again after preemptions.
 	RecomputedTokens int
 	Preemptions      int
+	// Drafts is what became of its drafts; nil without speculation.
+	Drafts *DraftCounts
 }
 
 // EventKind says what happened to a sequence.
@@ -49,6 +51,8 @@ const (
 	Resumed   EventKind = 6
 	Finished  EventKind = 7
 	Aborted   EventKind = 8
+	// Drafted is sent, before Tokens, once a step that checked drafts.
+	Drafted EventKind = 10
 )
 
 // Event is one thing that happened to one sequence.
@@ -58,9 +62,11 @@ type Event struct {
 	Choice int
 	// Time is the step's reading that stamps the event.
 	Time time.Duration
-	// Tokens is the number of tokens sampled (FirstToken, Tokens) or of rows to
-	// compute (Scheduled, Resumed).
+	// Tokens is the number of tokens sampled (FirstToken, Tokens), of rows to
+	// compute (Scheduled, Resumed), or of drafts that were accepted (Drafted).
 	Tokens int
+	// Drafts is the number of drafts that were checked (Drafted).
+	Drafts int
 	// BatchTokens is the number of rows of the step.
 	BatchTokens int
 	// StepTime is the step's length (FirstToken, Tokens).

@@ -14,6 +14,8 @@ type loop struct {
 	engine    *Engine
 	options   *Options // the engine's
 	scheduler scheduler
+	// speculation is nil where nothing is guessed.
+	speculation *speculation
 	// ends are the model's end tokens.
 	ends []int32
 	// streams holds the sequences that have not ended, by stream; a choice that
@@ -139,6 +141,7 @@ func (l *loop) step() {
 	plan := l.scheduler.schedule(func(q *sequence) {
 		preemptions++
 		q.life.Preemptions++
+		l.forgetDrafts(q)
 		q.event(&l.options.Listener, Event{Kind: Preempted, Time: start})
 	}, func(q *sequence) {
 		if q.life.Scheduled != 0 {
@@ -152,6 +155,9 @@ func (l *loop) step() {
 	if len(plan) == 0 {
 		return // the one sequence gave its blocks back, and begins again
 	}
+	if l.speculation != nil {
+		l.speculation.add(l, plan)
+	}
 	fill(&l.batch, plan)
 	logits, err := l.engine.model.Forward(&l.batch)
 	if err == nil {
@@ -164,15 +170,15 @@ func (l *loop) step() {
 		l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Preemptions: preemptions})
 		return
 	}
-	prompt := l.advance(plan, end, end-start)
+	prompt, sampled := l.advance(plan, end, end-start)
 	for _, s := range l.slow {
 		l.abort(s, ErrSlowReader)
 	}
 	l.slow = l.slow[:0]
-	l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Prompt: prompt, Sampled: len(l.sampled), Preemptions: preemptions})
+	l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Prompt: prompt, Sampled: sampled, Preemptions: preemptions})
 }
 
-// sampleAll draws a token for each sequence whose known tokens are all computed,
+// sampleAll draws the tokens of each sequence whose known tokens are all computed,
 // and scores prompts, from the logits of the batch's Sample list, in its order.
 func (l *loop) sampleAll(plan []work, logits []float32) {
 	l.sampled = l.sampled[:0]
@@ -182,23 +188,41 @@ func (l *loop) sampleAll(plan []work, logits []float32) {
 		logits = logits[vocab:]
 		return row
 	}
-	for _, w := range plan {
-		q := w.seq
+	for i := range plan {
+		w, q := &plan[i], plan[i].seq
 		if q.scored != nil {
 			for p := max(q.computed, len(q.scored)-1); p < min(q.computed+w.rows, q.prompt-1); p++ {
 				q.scored = append(q.scored, l.scratch.Score(next(), q.tokens[p+1], q.stream.req.Sampling.Logprobs))
 			}
 		}
 		if w.rows == q.pending() {
-			l.sampled = append(l.sampled, q.sampler.Sample(l.scratch, next(), len(q.tokens), l.bans(q)))
+			l.sample(w, next)
 		}
 	}
 }
 
-// bans lists the tokens that q may not draw: what would end it too early.
-func (l *loop) bans(q *sequence) []int32 {
+// sample draws a sequence's next token, and goes on from row to row while each is
+// the draft that the next row was computed with.
+func (l *loop) sample(w *work, next func() []float32) {
+	q, right := w.seq, true
+	for i := range w.drafts + 1 {
+		row := next()
+		if !right {
+			continue // computed after a token that the text does not have
+		}
+		token := q.sampler.Sample(l.scratch, row, len(q.tokens)+i, l.bans(q, i))
+		q.sampler.Accept(token.ID)
+		l.sampled = append(l.sampled, token)
+		w.sampled++
+		right = i < w.drafts && token.ID == q.guesses.drafts[i]
+	}
+}
+
+// bans lists the tokens that q may not draw when it has drawn so many in this
+// step: what would end it too early.
+func (l *loop) bans(q *sequence, drawn int) []int32 {
 	r := q.stream.req
-	if q.output() >= r.MinTokens {
+	if q.output()+drawn >= r.MinTokens {
 		return nil
 	}
 	l.banned = append(l.banned[:0], r.StopTokens...)
@@ -215,19 +239,18 @@ func (l *loop) attribute(plan []work, d time.Duration) {
 	done := time.Duration(0)
 	for _, w := range plan {
 		before := d * done / rows
-		done += time.Duration(w.rows)
+		done += time.Duration(w.all())
 		w.seq.life.DeviceTime += d*done/rows - before
 	}
 }
 
 // advance enters the step's results into its sequences and returns how many
-// prompt tokens were computed for the first time.
-func (l *loop) advance(plan []work, end, took time.Duration) (prompt int) {
-	next := 0
-	for _, w := range plan {
-		q := w.seq
+// prompt tokens were computed for the first time, and how many tokens came out.
+func (l *loop) advance(plan []work, end, took time.Duration) (prompt, sampled int) {
+	tokens := l.sampled
+	for i := range plan {
+		w, q := &plan[i], plan[i].seq
 		from := q.computed
-		pending := q.pending()
 		q.computed += w.rows
 		again := max(min(q.highest, q.computed)-from, 0)
 		q.life.RecomputedTokens += again
@@ -236,67 +259,95 @@ func (l *loop) advance(plan []work, end, took time.Duration) (prompt int) {
 		if size := l.options.BlockSize; l.options.PrefixCaching && q.shares() {
 			q.life.CacheWriteTokens += max(min(q.computed, q.prompt)/size-known/size, 0) * size
 		}
-		if w.rows < pending {
-			continue
+		if w.sampled > 0 {
+			sampled += l.accept(w, tokens[:w.sampled], end, took)
+			tokens = tokens[w.sampled:]
 		}
-		e := Event{Kind: Tokens, Time: end, Tokens: 1, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}
-		if q.life.First == 0 {
-			q.life.First, e.Kind, e.Gap = end, FirstToken, 0
-		}
-		q.life.Last = end
-		q.event(&l.options.Listener, e)
-		l.accept(q, next, end)
-		next++
 	}
-	return prompt
+	if l.speculation != nil {
+		l.speculation.observe(l.batch.Rows(), took)
+	}
+	return prompt, sampled
 }
 
-// accept appends the step's i-th sampled token to its sequence, decides whether
-// that ends it, and publishes.
-func (l *loop) accept(q *sequence, i int, end time.Duration) {
-	r, token := q.stream.req, l.sampled[i]
-	early := q.output() < r.MinTokens
-	q.tokens = append(q.tokens, token.ID)
-	q.life.CompletionTokens++
-	q.sampler.Accept(token.ID)
-	o, last := Output{Tokens: l.sampled[i : i+1]}, End{StopToken: -1}
-	if q.output() == 1 {
+// accept appends a step's tokens to their sequence up to the one that ends it,
+// publishes them, and returns their number.
+func (l *loop) accept(w *work, tokens []sample.Token, end, took time.Duration) int {
+	q, r := w.seq, w.seq.stream.req
+	if l.speculation != nil {
+		l.speculation.learn(w, len(tokens), tokens[0].ID)
+	}
+	o, last := Output{}, End{StopToken: -1}
+	if q.output() == 0 {
 		o.Prompt = q.scored
 	}
-	switch {
-	case !r.IgnoreEOS && slices.Contains(l.ends, token.ID):
-		o.Finish = Stop
-	case slices.Contains(r.StopTokens, token.ID):
-		o.Finish, last.StopToken = Stop, token.ID
+	l.text = l.text[:0]
+	for o.Finish == None && len(o.Tokens) < len(tokens) {
+		o.Tokens = tokens[:len(o.Tokens)+1]
+		o.Finish = l.take(q, tokens[len(o.Tokens)-1].ID, &last)
 	}
-	dst := l.text[:0]
-	switch {
-	case o.Finish == Stop && !r.IncludeStop:
-		// The token that ends the sequence is not part of its text.
-	case early:
-		dst = q.text.release(dst, token.ID)
-	default:
-		var hit string
-		if dst, hit = q.text.push(dst, token.ID); hit != "" {
-			o.Finish, last.StopString = Stop, hit
-		}
-	}
-	if o.Finish == None && len(q.tokens) >= q.limit {
-		o.Finish = Length
-	}
-	if o.Finish != None && last.StopString == "" {
-		dst = q.text.flush(dst)
-	}
-	l.text, o.Text = dst, dst
+	o.Text = l.text
+	n := len(o.Tokens)
+	q.computed += n - 1 // what was drafted and has come true
+	l.tell(w, n, end, took)
 	if o.Finish != None {
 		l.finish(q, o, last, end)
-		return
+		return n
 	}
 	o.Choice = q.choice
 	backlog := q.stream.put(o, false)
 	if r.MaxBacklog > 0 && backlog > r.MaxBacklog && !slices.Contains(l.slow, q.stream) {
 		l.slow = append(l.slow, q.stream)
 	}
+	return n
+}
+
+// take appends a token to its sequence and its text to the step's, and decides
+// whether that ends the sequence.
+func (l *loop) take(q *sequence, id int32, last *End) (finish FinishReason) {
+	r := q.stream.req
+	early := q.output() < r.MinTokens
+	q.tokens = append(q.tokens, id)
+	q.life.CompletionTokens++
+	switch {
+	case !r.IgnoreEOS && slices.Contains(l.ends, id):
+		finish = Stop
+	case slices.Contains(r.StopTokens, id):
+		finish, last.StopToken = Stop, id
+	}
+	switch {
+	case finish == Stop && !r.IncludeStop:
+		// The token that ends the sequence is not part of its text.
+	case early:
+		l.text = q.text.release(l.text, id)
+	default:
+		var hit string
+		if l.text, hit = q.text.push(l.text, id); hit != "" {
+			finish, last.StopString = Stop, hit
+		}
+	}
+	if finish == None && len(q.tokens) >= q.limit {
+		finish = Length
+	}
+	if finish != None && last.StopString == "" {
+		l.text = q.text.flush(l.text)
+	}
+	return finish
+}
+
+// tell stamps n tokens of a step, and says what has happened.
+func (l *loop) tell(w *work, n int, end, took time.Duration) {
+	q := w.seq
+	if w.drafts > 0 {
+		q.life.Drafts.count(w.drafts, min(n, w.sampled-1), q.stream.req.DraftSteps)
+		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: min(n, w.sampled-1), Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
+	}
+	e := Event{Kind: Tokens, Time: end, Tokens: n, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}
+	if q.life.First == 0 {
+		q.life.First, e.Kind, e.Gap = end, FirstToken, 0
+	}
+	q.life.Last = end
+	q.event(&l.options.Listener, e)
 }
 
 // finish ends a sequence in whatever way and publishes its last output.
@@ -306,6 +357,7 @@ func (l *loop) finish(q *sequence, o Output, end End, at time.Duration) {
 		l.engine.leftQueue(q.prompt)
 	}
 	l.scheduler.remove(q)
+	l.forgetDrafts(q)
 	q.life.Finished = at
 	kind := Finished
 	if o.Finish == Abort {
@@ -326,6 +378,13 @@ func (l *loop) finish(q *sequence, o Output, end End, at time.Duration) {
 		delete(l.streams, s)
 	}
 	s.put(o, s.open == 0)
+}
+
+// forgetDrafts gives back what the draft model holds of q.
+func (l *loop) forgetDrafts(q *sequence) {
+	if l.speculation != nil && l.speculation.drafter != nil {
+		l.speculation.drafter.release(q)
+	}
 }
 
 // fail ends the sequences of a step that the device could not compute; the

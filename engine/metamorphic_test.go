@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -24,6 +25,8 @@ type subject struct {
 	prompt    func(rnd *rand.Rand, n int) []int32
 	// requests run at once, of output tokens each; a real model takes its time.
 	requests, output int
+	// wrap, if set, stands before the model.
+	wrap func(model.Model) model.Model
 }
 
 func tinySubject(t *testing.T) subject {
@@ -81,6 +84,9 @@ func (s subject) engine(t *testing.T, change func(*engine.Options)) *engine.Engi
 	if err != nil {
 		t.Fatal(err)
 	}
+	if s.wrap != nil {
+		m = s.wrap(m)
+	}
 	e, err := engine.New(m, s.tokenizer, o)
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +101,12 @@ type outcome struct {
 	// tokens are those of the first choice, then the next one's.
 	tokens                       []sample.Token
 	preemptions, cached, written int
+	// scored are the prompt's tokens, if they were asked for; texts and ends are
+	// the choices' texts and why they ended.
+	scored      []sample.Token
+	texts, ends []string
+	// drafts is what became of all choices' drafts.
+	drafted, accepted int
 }
 
 func run(t *testing.T, e *engine.Engine, requests []*engine.Request) []outcome {
@@ -110,13 +122,21 @@ func run(t *testing.T, e *engine.Engine, requests []*engine.Request) []outcome {
 	for i, s := range streams {
 		var d engine.Delivery
 		choices := make([][]sample.Token, requests[i].N)
+		out[i].texts, out[i].ends = make([]string, requests[i].N), make([]string, requests[i].N)
 		for s.Receive(&d, nil) == nil {
 			for _, o := range d.Outputs {
 				choices[o.Choice] = append(choices[o.Choice], o.Tokens...)
+				out[i].scored = append(out[i].scored, o.Prompt...)
+				out[i].texts[o.Choice] += string(o.Text)
 				if o.Finish != engine.None {
 					out[i].preemptions += o.Life.Preemptions
 					out[i].cached += o.Life.CachedTokens
 					out[i].written += o.Life.CacheWriteTokens
+					out[i].ends[o.Choice] = fmt.Sprintf("%v %q %d, %d tokens", o.Finish, o.StopString, o.StopToken, o.Life.CompletionTokens)
+					if d := o.Life.Drafts; d != nil {
+						out[i].drafted += d.Drafted
+						out[i].accepted += d.Accepted
+					}
 				}
 				if o.Finish == engine.Failed {
 					t.Fatalf("request %d: %v", i, o.Err)
@@ -181,7 +201,7 @@ func same(t *testing.T, request int, got, want []sample.Token) {
 		t.Fatalf("request %d: %d tokens, alone %d", request, len(got), len(want))
 	}
 	for j, g := range got {
-		if w := want[j]; g.ID != w.ID || g.Logprob != w.Logprob || !slices.Equal(g.Top, w.Top) {
+		if w := want[j]; g.ID != w.ID || math.Float32bits(g.Logprob) != math.Float32bits(w.Logprob) || !slices.Equal(g.Top, w.Top) {
 			t.Fatalf("request %d, token %d: %+v, alone %+v", request, j, g, w)
 		}
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	// PolicyFCFS, who came first; PolicyPriority, who has the lower priority, even
 	// if others run already, and of equals who came first. Default PolicyFCFS.
 	SchedulingPolicy string
+	// Speculative guesses tokens that are checked several at a time.
+	Speculative Speculative
 	// MaxQueuedRequests and MaxQueuedTokens bound what waits: sequences, and
 	// their prompt tokens. Defaults 1024 and 0; 0 is no bound.
 	MaxQueuedRequests, MaxQueuedTokens int
@@ -58,6 +60,7 @@ func Default() Options {
 		KVCacheMemory:       1 << 30,
 		PrefixCaching:       true,
 		SchedulingPolicy:    PolicyFCFS,
+		Speculative:         Speculative{Method: SpeculativeNone, NumTokens: 8, NgramMin: 2, NgramMax: 8},
 		MaxQueuedRequests:   1024,
 	}
 }
@@ -78,7 +81,7 @@ func (o Options) Validate() error {
 	check(o.SchedulingPolicy == PolicyFCFS || o.SchedulingPolicy == PolicyPriority, "scheduling_policy: %q is not one of fcfs, priority", o.SchedulingPolicy)
 	check(o.MaxQueuedRequests >= 0, "max_queued_requests: %d is negative; use 0 for no bound", o.MaxQueuedRequests)
 	check(o.MaxQueuedTokens >= 0, "max_queued_tokens: %d is negative; use 0 for no bound", o.MaxQueuedTokens)
-	return errors.Join(faults...)
+	return errors.Join(append(faults, o.Speculative.Validate())...)
 }
 
 // processStart is the origin of the default clock, one second back so that

@@ -58,8 +58,9 @@ type Request struct {
 	// CacheRoot names those with whom the request shares the keys and values of
 	// equal beginnings: requests with the same root, and no others.
 	CacheRoot [32]byte
-	// Events asks for a record of each event of the request's sequences.
-	Events bool
+	// Events asks for a record of each event of the request's sequences, DraftSteps
+	// for DraftCounts.PerStep.
+	Events, DraftSteps bool
 }
 
 // choices is the number of sequences that the request runs as.

@@ -28,11 +28,17 @@ type scheduler struct {
 	plan    []work
 }
 
-// work is one sequence's share of a step: its next rows tokens.
+// work is one sequence's share of a step: its next rows tokens, and behind them
+// drafts, which speculation adds.
 type work struct {
-	seq  *sequence
-	rows int
+	seq          *sequence
+	rows, drafts int
+	// sampled is the number of tokens that came of it.
+	sampled int
 }
+
+// all is the number of rows, drafts among them.
+func (w *work) all() int { return w.rows + w.drafts }
 
 // schedule plans a step that starts at now. The plan is valid until the next
 // call. preempted is called for each sequence that loses its blocks, admitted
@@ -125,7 +131,7 @@ func (s *scheduler) admit(q *sequence) {
 // layer before it reads any, so that a sequence admitted to the same step may
 // share them.
 func (s *scheduler) add(q *sequence, rows int) int {
-	s.plan = append(s.plan, work{q, rows})
+	s.plan = append(s.plan, work{seq: q, rows: rows})
 	if q.shares() {
 		q.table.Publish(s.pool, q.tokens[:q.computed+rows])
 	}

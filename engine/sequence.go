@@ -35,6 +35,8 @@ type sequence struct {
 	text    text
 	life    Life
 	events  []Event
+	// guesses is nil without speculation.
+	guesses *guesses
 
 	// priority and arrival, the number of those that came before, are its rank.
 	priority int
@@ -65,6 +67,7 @@ func newSequence(s *Stream, choice int, queued time.Duration, e *Engine) *sequen
 		q.scored = append(make([]sample.Token, 0, len(prompt)), sample.Token{ID: prompt[0], Logprob: float32(math.NaN())})
 	}
 	q.life.Queued, q.life.PromptTokens = queued, len(prompt)
+	q.guesses = e.options.Speculative.newGuesses(q)
 	return q
 }
 

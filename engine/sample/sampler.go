@@ -64,14 +64,15 @@ func (s *Sampler) Accept(id int32) {
 // is not banned.
 func (s *Sampler) Sample(scratch *Scratch, logits []float32, position int, banned []int32) Token {
 	if s.params.Logprobs < 0 {
-		return Token{ID: s.draw(scratch, logits, position, banned)}
+		return Token{ID: s.Draw(scratch, logits, position, banned)}
 	}
 	raw := newLogprobs(scratch, logits)
-	id := s.draw(scratch, logits, position, banned)
+	id := s.Draw(scratch, logits, position, banned)
 	return Token{id, raw.of(id), raw.top(scratch, s.params.Logprobs)}
 }
 
-func (s *Sampler) draw(scratch *Scratch, logits []float32, position int, banned []int32) int32 {
+// Draw is Sample without log probabilities.
+func (s *Sampler) Draw(scratch *Scratch, logits []float32, position int, banned []int32) int32 {
 	s.bias(logits, banned)
 	s.penalize(logits)
 	if s.params.Temperature == 0 {

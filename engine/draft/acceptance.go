@@ -1,0 +1,49 @@
+package draft
+
+// Acceptance is a running estimate of how often a draft comes true, given that
+// those before it in the step did. Old trials fade. The zero value knows
+// nothing.
+type Acceptance struct {
+	hits, trials float64
+}
+
+// How many trials an estimate remembers, about, and how much it trusts what it
+// began with. A sequence's own is quick, since a text begins to repeat itself
+// and ends again; that of all sequences is slow.
+const (
+	sequenceMemory = 12
+	engineMemory   = 200
+	priorWeight    = 2
+	// firstGuess is the acceptance of drafts of which none has been tried.
+	firstGuess = 0.5
+)
+
+// Observe counts drafts that came true, and one that did not.
+func (a *Acceptance) Observe(hits int, missed bool) { a.observe(hits, missed, sequenceMemory) }
+
+func (a *Acceptance) observe(hits int, missed bool, memory float64) {
+	fade := 1 - 1/memory
+	for range hits {
+		a.hits, a.trials = a.hits*fade+1, a.trials*fade+1
+	}
+	if missed {
+		a.hits, a.trials = a.hits*fade, a.trials*fade+1
+	}
+}
+
+// Rate is the chance that the next draft comes true. prior is where to begin;
+// evidence counts hits that are known in hindsight: a match of many tokens would
+// have been right so many times already.
+func (a *Acceptance) Rate(prior float64, evidence int) float64 {
+	return (a.hits + prior*priorWeight + float64(evidence)) / (a.trials + priorWeight + float64(evidence))
+}
+
+// Prior is the estimate over all sequences, where those begin that have tried
+// nothing. The zero value knows nothing.
+type Prior struct{ all Acceptance }
+
+// Observe counts as Acceptance.Observe does.
+func (p *Prior) Observe(hits int, missed bool) { p.all.observe(hits, missed, engineMemory) }
+
+// Rate is the chance that a draft comes true.
+func (p *Prior) Rate() float64 { return p.all.Rate(firstGuess, 0) }

@@ -1,0 +1,84 @@
+package draft
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Costs estimates what a step of so many rows takes, from the steps that were:
+// a running mean by the number of rows, and straight lines between. Measured and
+// not assumed, since it depends on the model, the device, and on who else
+// computes there. The zero value knows nothing.
+type Costs struct {
+	points [numPoints]point
+	steps  uint64 // observed so far
+}
+
+// point is what is known of the steps of a range of row counts.
+type point struct {
+	rows, time float64 // means; time in seconds
+	last       uint64  // the step that was observed last
+}
+
+const (
+	// exactRows have a point each; above, an octave has four.
+	exactRows = 16
+	numPoints = exactRows + 4*27
+	// memory is the number of steps that a mean remembers, about.
+	memory = 8
+	// stale is the number of steps after which a point is forgotten: what was slow
+	// once may have been so because of a neighbour.
+	stale = 512
+)
+
+// Observe counts a step.
+func (c *Costs) Observe(rows int, took time.Duration) {
+	c.steps++
+	p := &c.points[pointOf(rows)]
+	r, t := float64(rows), took.Seconds()
+	if !c.known(p) {
+		*p = point{r, t, c.steps}
+		return
+	}
+	p.rows += (r - p.rows) / memory
+	p.time += (t - p.time) / memory
+	p.last = c.steps
+}
+
+func pointOf(rows int) int {
+	if rows <= exactRows {
+		return max(rows, 1) - 1
+	}
+	octave := bits.Len(uint(rows)) - 1 // of 16 … 31 it is 4
+	quarter := rows >> (octave - 2) & 3
+	return min(exactRows+4*(octave-4)+quarter, numPoints-1)
+}
+
+func (c *Costs) known(p *point) bool { return p.last > 0 && c.steps-p.last <= stale }
+
+// Estimate is the time of a step of so many rows, in seconds: between two known
+// points on the line through them, beyond all of them the nearest one's, and 0
+// when nothing is known. An unknown step is thought cheap, so that it is tried.
+func (c *Costs) Estimate(rows int) float64 {
+	r := float64(rows)
+	var below, above *point
+	for i := range c.points {
+		p := &c.points[i]
+		switch {
+		case !c.known(p):
+		case p.rows <= r:
+			below = p
+		case above == nil:
+			above = p
+		}
+	}
+	switch {
+	case below == nil && above == nil:
+		return 0
+	case below == nil:
+		return above.time
+	case above == nil:
+		return below.time
+	}
+	return below.time + (above.time-below.time)*(r-below.rows)/(above.rows-below.rows)
+}
