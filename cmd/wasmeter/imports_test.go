@@ -46,7 +46,7 @@ var importRules = []importRule{
 	{folder: "engine/checkpoint", ours: []string{"engine/gguf", "engine/safetensors"}, others: []string{jsonModule}, never: wire,
 		why: "a folder of weights becomes a model file, and what is made of that is not its affair"},
 	{folder: "engine/kvcache", never: wire, why: "blocks are bookkeeping: no floats, no devices, nobody who asks"},
-	{folder: "engine/sample", never: wire, why: "sampling sees a row of logits"},
+	{folder: "engine/sample", ours: []string{"kernels/cpu"}, never: wire, why: "sampling sees a row of logits, and goes over it with the host's kernels"},
 	{folder: "engine/tokenizer", ours: []string{"engine/gguf"}, never: wire, why: "a vocabulary comes from a model file and from nowhere else"},
 	{folder: "engine/backend", ours: []string{"engine/gguf"}, never: wire, why: "a device sees weights and integers: no sequences, no text"},
 	{folder: "engine/backend/backendtest", ours: []string{"engine/backend", "engine/gguf", "engine/model"}, never: wire,

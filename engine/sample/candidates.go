@@ -3,7 +3,10 @@ package sample
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
+
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
 // MaxVocab is the largest vocabulary, for an entry holds a token in 20 bits. The
@@ -11,13 +14,14 @@ import (
 const MaxVocab = 1 << 20
 
 // Scratch is the working memory of one draw, 20 bytes for each token of the
-// vocabulary. The engine's loop owns one and lends it to every sampler; nothing
-// in it outlives a call.
+// vocabulary. The engine's loop owns some and lends them to every sampler; nothing
+// in one outlives a call.
 type Scratch struct {
+	ops     *kernels.Ops
 	entries []entry   // candidates in token order. [≤ vocab]
 	work    []entry   // a copy of candidates to be reordered. [≤ vocab]
 	raw     []float32 // the row as the model gave it. [vocab]
-	powers  powers
+	sums    []uint64  // the weights of each span of tokens
 }
 
 // NewScratch makes the memory for rows of vocab logits, 1 … MaxVocab.
@@ -25,11 +29,16 @@ func NewScratch(vocab int) *Scratch {
 	if vocab < 1 || vocab > MaxVocab {
 		panic(fmt.Sprintf("sample: a vocabulary of %d tokens is not in 1 … %d", vocab, MaxVocab))
 	}
+	ops, err := kernels.Select(kernels.Best())
+	if err != nil {
+		panic(fmt.Sprintf("sample: %v", err)) // the best is one that there is
+	}
 	return &Scratch{
+		ops:     ops,
 		entries: make([]entry, 0, vocab),
 		work:    make([]entry, 0, vocab),
 		raw:     make([]float32, vocab),
-		powers:  newPowers(),
+		sums:    make([]uint64, 0, vocab/span+1),
 	}
 }
 
@@ -63,7 +72,7 @@ func (s *Scratch) top(logits []float32, k int) []entry {
 	full := min(max(2*k, 256), len(logits))
 	kept := s.entries[:0]
 	floor := float32(math.Inf(-1))
-	for i := next(logits, 0, floor); i < len(logits); i = next(logits, i+1, floor) {
+	for i := s.next(logits, 0, floor); i < len(logits); i = s.next(logits, i+1, floor) {
 		kept = append(kept, newEntry(ordinal(logits[i]), i))
 		if len(kept) == full && k < full {
 			kept = s.cut(kept, k)
@@ -77,31 +86,80 @@ func (s *Scratch) top(logits []float32, k int) []entry {
 	return kept
 }
 
+// next is the first index from i on whose logit is greater than floor, or
+// len(logits).
+func (s *Scratch) next(logits []float32, i int, floor float32) int {
+	return i + s.ops.Above(logits[i:], floor)
+}
+
+// greatest finds the first of the greatest logits; −1 if all are −Inf or NaN.
+func (s *Scratch) greatest(logits []float32) (id int32, peak float32) {
+	i := s.ops.Argmax(logits)
+	if i < 0 || math.IsInf(float64(logits[i]), -1) {
+		return -1, float32(math.Inf(-1))
+	}
+	return int32(i), logits[i]
+}
+
 // weigh puts weights in the place of ordinals.
-func (s *Scratch) weigh(entries []entry, scale float64) []entry {
+func weigh(entries []entry, scale float64) []entry {
 	if len(entries) == 0 {
 		return entries
 	}
 	peak := logit(slices.Max(entries).value())
 	for i, e := range entries {
-		entries[i] = newEntry(s.powers.weight(logit(e.value()), peak, scale), int(e.id()))
+		entries[i] = newEntry(kernels.Weight(logit(e.value()), peak, scale), int(e.id()))
 	}
 	return entries
 }
 
-// weighAll returns the weights of all tokens that have one, in token order.
-func (s *Scratch) weighAll(logits []float32, scale float64) []entry {
+// heavy returns the tokens that weigh at least least, which is positive, in token
+// order.
+func (s *Scratch) heavy(logits []float32, peak float32, scale float64, least uint64) []entry {
 	entries := s.entries[:0]
-	best, peak := greatest(logits)
-	if best < 0 {
-		return entries
-	}
-	for id, x := range logits {
-		if w := s.powers.weight(x, peak, scale); w > 0 {
-			entries = append(entries, newEntry(w, id))
+	floor := kernels.WeightFloor(least, peak, scale)
+	for i := s.next(logits, 0, floor); i < len(logits); i = s.next(logits, i+1, floor) {
+		if w := kernels.Weight(logits[i], peak, scale); w >= least {
+			entries = append(entries, newEntry(w, i))
 		}
 	}
 	return entries
+}
+
+// span is the number of tokens whose weights are added up at a time: few enough
+// to look through one by one where the drawn number falls among them.
+const span = 256
+
+// drawAny draws from all tokens; u is uniform in 64 bits. It returns −1 where no
+// token has a probability. No weight is kept: the sums of spans say in which one
+// the number falls.
+func (s *Scratch) drawAny(logits []float32, scale float64, u uint64) int32 {
+	best, peak := s.greatest(logits)
+	if best < 0 {
+		return -1
+	}
+	sums, total := s.sums[:0], uint64(0)
+	for from := 0; from < len(logits); from += span {
+		sums = append(sums, s.ops.SumWeights(logits[from:min(from+span, len(logits))], peak, scale))
+		total += sums[len(sums)-1]
+	}
+	at, _ := bits.Mul64(u, total)
+	first := 0
+	for _, sum := range sums {
+		if at < sum {
+			break
+		}
+		at -= sum
+		first += span
+	}
+	for id := first; id < len(logits); id++ {
+		w := kernels.Weight(logits[id], peak, scale)
+		if at < w {
+			return int32(id)
+		}
+		at -= w
+	}
+	panic("sample: the number drawn is not below the sum of the weights")
 }
 
 // cut keeps the k greatest of more than k entries, in their order.
@@ -109,15 +167,29 @@ func (s *Scratch) cut(entries []entry, k int) []entry {
 	return atLeast(entries, kth(append(s.work[:0], entries...), k))
 }
 
-// nucleus keeps the shortest list of greatest weights that sum to at least p of
+// topShare keeps the shortest list of greatest weights that sum to at least p of
+// all of the vocabulary.
+func (s *Scratch) topShare(logits []float32, peak float32, scale, p float64) []entry {
+	total := s.ops.SumWeights(logits, peak, scale)
+	n := need(p, total)
+	// As in nucleus: what is below this share need not even be listed.
+	share := (total - n) / uint64(len(logits))
+	return s.nucleus(s.heavy(logits, peak, scale, max(share, 1)), n)
+}
+
+// need is what the shortest list of greatest weights must sum to for a share p of
 // all. Source: Holtzman et al., https://arxiv.org/abs/1904.09751, section 3.1.
-func (s *Scratch) nucleus(entries []entry, p float64) []entry {
-	total := sum(entries)
-	// The product is rounded, so need may be off by one part in 2⁵².
-	need := min(max(uint64(math.Ceil(p*float64(total))), 1), total)
+func need(p float64, total uint64) uint64 {
+	// The product is rounded, so it may be off by one part in 2⁵².
+	return min(max(uint64(math.Ceil(p*float64(total))), 1), total)
+}
+
+// nucleus keeps the shortest list of greatest weights that sum to at least need,
+// which all together do.
+func (s *Scratch) nucleus(entries []entry, need uint64) []entry {
 	// Weights below an even share of what may be left out sum to less than it:
 	// they are outside, and most tokens are among them.
-	share := (total - need) / uint64(len(entries))
+	share := (sum(entries) - need) / uint64(len(entries))
 	work := s.work[:0]
 	for _, e := range entries {
 		if e.value() >= share {

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -48,17 +49,17 @@ func TestSelection(t *testing.T) {
 			}
 		}
 		total := sum(entries)
-		for need := uint64(1); need <= total; need++ {
+		for least := uint64(1); least <= total; least++ {
 			n := 0
-			for added := uint64(0); added < need; n++ {
+			for added := uint64(0); added < least; n++ {
 				added += sorted[n].value()
 			}
-			if got := reaching(slices.Clone(entries), need); got != sorted[n-1] {
-				t.Fatalf("round %d: reaching(%x, %d) = %x, want %x", round, entries, need, got, sorted[n-1])
+			if got := reaching(slices.Clone(entries), least); got != sorted[n-1] {
+				t.Fatalf("round %d: reaching(%x, %d) = %x, want %x", round, entries, least, got, sorted[n-1])
 			}
-			// Any share just above (need−1)/total needs as much.
-			p := (float64(need) - 0.5) / float64(total)
-			kept := NewScratch(len(entries)).nucleus(slices.Clone(entries), p)
+			// Any share just above (least−1)/total needs as much.
+			p := (float64(least) - 0.5) / float64(total)
+			kept := NewScratch(len(entries)).nucleus(slices.Clone(entries), need(p, total))
 			if want := slices.Clone(sorted[:n]); !slices.Equal(kept, byID(want)) {
 				t.Fatalf("round %d: nucleus(%x, %v) = %x, want %x", round, entries, p, kept, want)
 			}
@@ -78,6 +79,34 @@ func TestSelection(t *testing.T) {
 func byID(entries []entry) []entry {
 	slices.SortFunc(entries, func(a, b entry) int { return int(a.id() - b.id()) })
 	return entries
+}
+
+// TestDrawAny compares the draw by spans with one from a list of all weights.
+func TestDrawAny(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 18))
+	for _, n := range []int{1, 2, span - 1, span, span + 1, 3*span + 7} {
+		for _, temperature := range []float32{1e-3, 0.7, 100} {
+			row := make([]float32, n)
+			for i := range row {
+				row[i] = []float32{float32(rng.NormFloat64() * 5), float32(rng.NormFloat64()), nan, -inf}[rng.IntN(4)]
+			}
+			row[rng.IntN(n)] = 3
+			p := Defaults()
+			p.Temperature = temperature
+			scratch, s := NewScratch(n), NewSampler(p, 0, nil, n)
+			all := slices.Clone(s.candidates(scratch, row))
+			for range 200 {
+				u := rng.Uint64()
+				at, _ := bits.Mul64(u, sum(all))
+				if got, want := scratch.drawAny(row, s.scale(), u), pick(all, at); got != want {
+					t.Fatalf("%d tokens at temperature %v, %x: got %d, want %d of %v", n, temperature, u, got, want, row)
+				}
+			}
+		}
+	}
+	if got := NewScratch(2).drawAny([]float32{nan, -inf}, 1, 1); got != -1 {
+		t.Errorf("a row without any token: got %d, want -1", got)
+	}
 }
 
 // TestTopAgainstSort has rows long enough for several cuts.

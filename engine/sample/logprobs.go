@@ -3,6 +3,8 @@ package sample
 import (
 	"math"
 	"slices"
+
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
 // Logprob is a token and the natural logarithm of its probability.
@@ -31,15 +33,12 @@ type logprobs struct {
 // changed.
 func newLogprobs(s *Scratch, logits []float32) logprobs {
 	row := s.raw[:copy(s.raw, logits)]
-	best, peak := greatest(row)
+	best, peak := s.greatest(row)
 	if best < 0 {
 		return logprobs{row, 0, 0} // no token has any
 	}
-	var total uint64
-	for _, x := range row {
-		total += s.powers.weight(x, peak, scale(1))
-	}
-	return logprobs{row, peak, math.Log(float64(total) / one)}
+	total := s.ops.SumWeights(row, peak, kernels.WeightScale(1))
+	return logprobs{row, peak, math.Log(float64(total) / kernels.OneWeight)}
 }
 
 // of is a token's log probability; −Inf where it has none.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
 // Sampler draws the tokens of one sequence. A token depends on its row of
@@ -76,19 +78,34 @@ func (s *Sampler) Draw(scratch *Scratch, logits []float32, position int, banned 
 	s.bias(logits, banned)
 	s.penalize(logits)
 	if s.params.Temperature == 0 {
-		best, _ := greatest(logits)
+		best, _ := scratch.greatest(logits)
 		if best < 0 {
 			return lowestAllowed(banned, len(logits))
 		}
 		return best
+	}
+	p, u := &s.params, noise(s.params.Seed, s.choice, position)
+	if p.MinP == 0 && p.TopP == 1 && !s.cutsTop(logits) {
+		if id := scratch.drawAny(logits, s.scale(), u); id >= 0 {
+			return id
+		}
+		return lowestAllowed(banned, len(logits))
 	}
 	candidates := s.candidates(scratch, logits)
 	if len(candidates) == 0 {
 		return lowestAllowed(banned, len(logits))
 	}
 	// The high half of noise · total is uniform in 0 … total−1.
-	at, _ := bits.Mul64(noise(s.params.Seed, s.choice, position), sum(candidates))
+	at, _ := bits.Mul64(u, sum(candidates))
 	return pick(candidates, at)
+}
+
+// scale turns distances between logits into those between weights.
+func (s *Sampler) scale() float64 { return kernels.WeightScale(float64(s.params.Temperature)) }
+
+// cutsTop tells whether top-k leaves any token out.
+func (s *Sampler) cutsTop(logits []float32) bool {
+	return s.params.TopK > 0 && s.params.TopK < len(logits)
 }
 
 // pick returns the token whose weight covers at, 0 … sum−1, when the weights are
@@ -103,22 +120,29 @@ func pick(candidates []entry, at uint64) int32 {
 	panic("sample: the number drawn is not below the sum of the weights")
 }
 
-// candidates are the tokens that may be drawn, with their weights, in token
-// order. Top-k comes before min-p, for weights are the dear part; both keep the
-// most likely down to a bound that does not depend on the other, so they commute.
+// candidates are the tokens that may be drawn where some cut is made, with their
+// weights, in token order. Top-k comes before min-p, for weights are the dear
+// part; both keep the most likely down to a bound that does not depend on the
+// other, so they commute.
 func (s *Sampler) candidates(scratch *Scratch, logits []float32) []entry {
-	p := &s.params
+	p, scale := &s.params, s.scale()
+	least := max(uint64(math.Ceil(float64(p.MinP)*kernels.OneWeight)), 1)
 	var entries []entry
-	if scale := scale(float64(p.Temperature)); p.TopK > 0 && p.TopK < len(logits) {
-		entries = scratch.weigh(scratch.top(logits, p.TopK), scale)
-	} else {
-		entries = scratch.weighAll(logits, scale)
-	}
-	if p.MinP > 0 {
-		entries = atLeast(entries, newEntry(uint64(math.Ceil(float64(p.MinP)*one)), MaxVocab-1))
+	switch {
+	case s.cutsTop(logits):
+		entries = atLeast(weigh(scratch.top(logits, p.TopK), scale), newEntry(least, MaxVocab-1))
+	default:
+		best, peak := scratch.greatest(logits)
+		if best < 0 {
+			return nil
+		}
+		if p.MinP == 0 && p.TopP < 1 {
+			return scratch.topShare(logits, peak, scale, float64(p.TopP))
+		}
+		entries = scratch.heavy(logits, peak, scale, least)
 	}
 	if p.TopP < 1 && len(entries) > 0 {
-		entries = scratch.nucleus(entries, float64(p.TopP))
+		entries = scratch.nucleus(entries, need(float64(p.TopP), sum(entries)))
 	}
 	return entries
 }
@@ -153,31 +177,6 @@ func (s *Sampler) penalize(logits []float32) {
 		}
 		logits[id] = x
 	}
-}
-
-// greatest finds the first of the greatest logits; −1 if all are −Inf or NaN.
-func greatest(logits []float32) (id int32, peak float32) {
-	id, peak = -1, float32(math.Inf(-1))
-	for i := next(logits, 0, peak); i < len(logits); i = next(logits, i+1, peak) {
-		id, peak = int32(i), logits[i]
-	}
-	return id, peak
-}
-
-// next is the first index from i on whose logit is greater than floor, or
-// len(logits). Four comparisons a turn halve the time of a vocabulary without
-// any, which is the usual case.
-func next(logits []float32, i int, floor float32) int {
-	for rest := logits[i:]; len(rest) >= 4; rest = rest[4:] {
-		if rest[0] > floor || rest[1] > floor || rest[2] > floor || rest[3] > floor {
-			break
-		}
-		i += 4
-	}
-	for i < len(logits) && !(logits[i] > floor) {
-		i++
-	}
-	return i
 }
 
 // lowestAllowed is the token of a row without any.

@@ -15,10 +15,14 @@ type Ops struct {
 	f16ToF32 func(dst []float32, src []uint16)
 	f32ToF16 func(dst []uint16, src []float32)
 
-	dot      func(x, y []float32) float32
-	max      func(x []float32) float32
-	index    func(x []float32, v float32) int
-	expSum   func(dst, x []float32, max float32) float32
+	dot    func(x, y []float32) float32
+	max    func(x []float32) float32
+	index  func(x []float32, v float32) int
+	expSum func(dst, x []float32, max float32) float32
+	above  func(x []float32, floor float32) int
+	// sumWeights wants a finite peak.
+	sumWeights func(x []float32, peak float32, scale float64) uint64
+
 	add      func(dst, x []float32)
 	scale    func(dst []float32, s float32)
 	scaleMul func(dst, x, w []float32, s float32)
@@ -62,6 +66,8 @@ func generic() *Ops {
 		max:        maxGeneric,
 		index:      indexGeneric,
 		expSum:     expSumGeneric,
+		above:      aboveGeneric,
+		sumWeights: sumWeightsGeneric,
 		add:        addGeneric,
 		scale:      scaleGeneric,
 		scaleMul:   scaleMulGeneric,

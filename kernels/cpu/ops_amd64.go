@@ -29,6 +29,8 @@ func (o *Ops) accelerate(level Level) {
 	o.max = maxVectors
 	o.index = indexVectors
 	o.expSum = expSumVectors
+	o.above = aboveVectors
+	o.sumWeights = sumWeightsVectors
 	o.add = addVectors
 	o.scale = scaleVectors
 	o.scaleMul = scaleMulVectors

@@ -24,6 +24,7 @@ func main() {
 		"row":         rowFile(),
 		"attention":   attentionFile(),
 		"matmul_half": halfFile(),
+		"weight":      weightFile(),
 	} {
 		for suffix, text := range map[string]string{"_amd64.s": f.assembly(), "_stubs_amd64.go": f.declarations()} {
 			path := filepath.Join(*dir, name+suffix)
