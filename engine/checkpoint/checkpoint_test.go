@@ -64,7 +64,7 @@ func folder(t testing.TB, family string, changes map[string][]byte) string {
 	for name, data := range files {
 		path := filepath.Join(to, name)
 		if data == nil {
-			err = os.Remove(path)
+			err = os.RemoveAll(path)
 		} else {
 			err = os.WriteFile(path, data, 0o600)
 		}

@@ -84,6 +84,9 @@ func (c *config) refuseQuantized() error {
 	return fmt.Errorf("quantization_config: weights packed by %q are not supported; take the model in BF16, F16 or F32, here with --quantize q8_0, or a GGUF file of it", q.Method)
 }
 
+// maxHeadDim bounds what is made from config.json alone: the factors of a rope.
+const maxHeadDim = 1 << 14
+
 // metadata gives the keys that GGUF has for the configuration.
 func (c *config) metadata(a *architecture) ([]gguf.KeyValue, error) {
 	k := &keys{prefix: a.name + "."}
@@ -99,6 +102,9 @@ func (c *config) metadata(a *architecture) ([]gguf.KeyValue, error) {
 	if c.HeadDim != nil {
 		k.count("attention.key_length", "head_dim", c.HeadDim)
 		k.count("attention.value_length", "head_dim", c.HeadDim)
+	}
+	if d := c.headDim(); d > maxHeadDim {
+		k.fault("head_dim: heads of %d values are larger than those of any model, at most %d are believed", d, maxHeadDim)
 	}
 	k.float("attention.layer_norm_rms_epsilon", orDefault(c.Epsilon, 1e-6))
 	k.float("rope.freq_base", orDefault(c.RopeTheta, a.ropeTheta))
