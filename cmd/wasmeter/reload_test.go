@@ -213,9 +213,9 @@ func TestReloadKeysTokenAndLevel(t *testing.T) {
 	eventually(t, "the log says which keys", func() bool { return strings.Contains(p.logged(), `msg=reloaded api_keys="~alice +bob"`) })
 
 	// One fault, and nothing changes: neither keys, nor level, nor token.
+	configure("debug", "plugins: [{name: p, path: none.wasm}]\n") // first: the others are watched
 	write(t, token, []byte("operators-token-2\n"))
 	write(t, ring, []byte("keys:\n"+entry("carol", "carol-1")))
-	configure("debug", "plugins: [{name: p, path: none.wasm}]\n")
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
