@@ -248,7 +248,13 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tok, err := tokenizer.FromGGUF(open(t, folder(t, "llama", map[string][]byte{"tokenizer.json": data}), checkpoint.Options{}))
+		// The ids of ends are those of the other vocabulary.
+		changes := map[string][]byte{
+			"tokenizer.json":         data,
+			"generation_config.json": []byte(`{"eos_token_id": 2}`),
+			"config.json":            edited(t, "llama/config.json", object{"eos_token_id": nil}),
+		}
+		tok, err := tokenizer.FromGGUF(open(t, folder(t, "llama", changes), checkpoint.Options{}))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -102,7 +102,7 @@ func TestRefusedTokenizers(t *testing.T) {
 		changes map[string]any
 		want    string
 	}{
-		"unigram":         {object{"model.type": "Unigram", "model.vocab": []any{}}, `type "Unigram" is not supported; supported is byte-level BPE`},
+		"unigram":         {object{"model.type": "Unigram", "model.vocab": []any{}}, `type "Unigram" is not supported; supported is BPE, byte-level or`},
 		"word pieces":     {object{"model.type": "WordPiece"}, `"WordPiece"`},
 		"word ends":       {object{"model.end_of_word_suffix": "</w>"}, "end_of_word_suffix"},
 		"lower case":      {object{"normalizer": object{"type": "Lowercase"}}, `normalizer: type "Lowercase" is not supported`},
@@ -161,6 +161,32 @@ func TestRefusedFolders(t *testing.T) {
 	refused(t, "nothing", filepath.Join(t.TempDir(), "none"), "config.json: not there")
 }
 
+func TestRefusedSentencePiece(t *testing.T) {
+	for name, test := range map[string]struct {
+		changes map[string]any
+		want    string
+	}{
+		"other normalizer":  {object{"normalizer": object{"type": "Lowercase"}}, `normalizer: type "Lowercase" is not supported in a tokenizer with byte_fallback`},
+		"no marks":          {object{"normalizer": nil}, "pre_tokenizer: type \"Split\", in this form"},
+		"no marks, no cuts": {object{"normalizer": nil, "pre_tokenizer": nil}, "spaces are not replaced"},
+		"cuts at spaces":    {object{"pre_tokenizer": object{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"}}, `pre_tokenizer: type "Metaspace", in this form`},
+		"merge of nothing":  {object{"model.merges": []any{[]string{"q", "zq"}}}, "makes no token"},
+	} {
+		refused(t, name, folder(t, "llama", map[string][]byte{"tokenizer.json": edited(t, "tokenizer-gemma.json", test.changes)}), test.want)
+	}
+}
+
+// Metaspace says in one node what Prepend and Replace say in two.
+func TestMetaspace(t *testing.T) {
+	for scheme, want := range map[string]string{"first": "true", "always": "true", "never": "false"} {
+		data := edited(t, "tokenizer-gemma.json", object{"normalizer": nil, "pre_tokenizer": object{"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": false}})
+		f := open(t, folder(t, "llama", map[string][]byte{"tokenizer.json": data}), checkpoint.Options{})
+		if got := f.Describe("tokenizer.ggml.add_space_prefix"); got != want {
+			t.Errorf("prepend_scheme %s: a space is put before a text: %s, want %s", scheme, got, want)
+		}
+	}
+}
+
 // The new form of the rope's configuration, of transformers 5, says the same.
 func TestRopeParameters(t *testing.T) {
 	want := readTruth(t).Logits
@@ -194,6 +220,8 @@ func FuzzOpen(f *testing.F) {
 		f.Add(uint8(i), edited(f, seed, nil))
 		f.Add(uint8(i), []byte("{}"))
 	}
+	f.Add(uint8(1), edited(f, "tokenizer-gemma.json", nil))
+	f.Add(uint8(1), edited(f, "tokenizer-llama2.json", nil))
 	f.Add(uint8(0), edited(f, "llama/config.json", object{"num_hidden_layers": 4294967295, "num_attention_heads": 0}))
 	whole := folder(f, "llama", nil)
 	originals := make(map[string][]byte)

@@ -16,9 +16,11 @@ import (
 // The types of tokens in tokenizer.ggml.token_type.
 const (
 	typeNormal      int32 = 1
+	typeUnknown     int32 = 2
 	typeControl     int32 = 3
 	typeUserDefined int32 = 4
 	typeUnused      int32 = 5
+	typeByte        int32 = 6
 )
 
 // tokenizerFile is tokenizer.json, of the library tokenizers.
@@ -35,6 +37,7 @@ type tokenizerFile struct {
 		IgnoreMerges bool             `json:"ignore_merges"`
 		Prefix       string           `json:"continuing_subword_prefix"`
 		Suffix       string           `json:"end_of_word_suffix"`
+		Unknown      string           `json:"unk_token"`
 	} `json:"model"`
 }
 
@@ -82,41 +85,63 @@ func readVocabulary(folder string, c *config) ([]gguf.KeyValue, error) {
 	if !found {
 		return nil, fmt.Errorf("%s: not there; tokenizers in other forms, such as tokenizer.model, are not supported", path)
 	}
-	pre, err := file.check()
-	if err != nil {
+	if err := file.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	v, err := file.vocabulary(int(*c.VocabSize))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	list := []gguf.KeyValue{
-		{Key: "tokenizer.ggml.model", Value: "gpt2"},
-		{Key: "tokenizer.ggml.pre", Value: pre},
-		{Key: "tokenizer.ggml.tokens", Value: v.tokens},
-		{Key: "tokenizer.ggml.token_type", Value: v.types},
-		{Key: "tokenizer.ggml.merges", Value: v.merges},
+	model := file.byteLevel
+	if file.Model.ByteFallback {
+		model = file.sentencePiece
 	}
+	list, err := model(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	list = append(list, gguf.KeyValue{Key: "tokenizer.ggml.tokens", Value: v.tokens}, gguf.KeyValue{Key: "tokenizer.ggml.token_type", Value: v.types})
 	special, err := readSpecial(folder, c, &file, v.tokens)
 	return append(list, special...), err
 }
 
-// check refuses tokenizers that are not byte-level BPE, and names the rule by
-// which text is cut into words.
-func (f *tokenizerFile) check() (pre string, err error) {
-	m := &f.Model
-	switch {
-	case m.Type != "BPE":
-		return "", fmt.Errorf("a tokenizer of type %.40q is not supported; supported is byte-level BPE; a GGUF file of the model may have another form of it", m.Type)
-	case m.ByteFallback:
-		return "", errors.New("BPE with byte_fallback, which stands for a SentencePiece model, is not supported; supported is byte-level BPE; take a GGUF file of the model")
-	case m.Prefix != "" || m.Suffix != "":
-		return "", errors.New("BPE with continuing_subword_prefix or end_of_word_suffix is not supported; supported is byte-level BPE")
-	}
+// byteLevel gives the keys of byte-level BPE.
+func (f *tokenizerFile) byteLevel(v *vocabulary) ([]gguf.KeyValue, error) {
 	if err := checkNormalizer(f.Normalizer); err != nil {
-		return "", err
+		return nil, err
 	}
-	return preTokenizer(f.PreTokenizer, m.IgnoreMerges)
+	pre, err := preTokenizer(f.PreTokenizer, f.Model.IgnoreMerges)
+	return []gguf.KeyValue{
+		{Key: "tokenizer.ggml.model", Value: "gpt2"},
+		{Key: "tokenizer.ggml.pre", Value: pre},
+		{Key: "tokenizer.ggml.merges", Value: v.merges},
+	}, err
+}
+
+// sentencePiece gives the keys of a SentencePiece model.
+func (f *tokenizerFile) sentencePiece(v *vocabulary) ([]gguf.KeyValue, error) {
+	spacePrefix, err := sentencePiece(f.Normalizer, f.PreTokenizer)
+	if err != nil {
+		return nil, err
+	}
+	scores, err := v.scores()
+	return []gguf.KeyValue{
+		{Key: "tokenizer.ggml.model", Value: "llama"},
+		{Key: "tokenizer.ggml.scores", Value: scores},
+		{Key: "tokenizer.ggml.add_space_prefix", Value: spacePrefix},
+	}, err
+}
+
+// check refuses tokenizers that are not BPE.
+func (f *tokenizerFile) check() error {
+	const supported = "supported is BPE, byte-level or in place of a SentencePiece model; a GGUF file of the model may have another form of it"
+	switch m := &f.Model; {
+	case m.Type != "BPE":
+		return fmt.Errorf("a tokenizer of type %.40q is not supported; %s", m.Type, supported)
+	case m.Prefix != "" || m.Suffix != "":
+		return errors.New("BPE with continuing_subword_prefix or end_of_word_suffix is not supported; " + supported)
+	}
+	return nil
 }
 
 // vocabulary is what tokens there are, by id.
@@ -153,6 +178,9 @@ func (f *tokenizerFile) vocabulary(size int) (*vocabulary, error) {
 		typ := typeUserDefined
 		if t.Special || looksSpecial(t.Content) {
 			typ = typeControl
+		}
+		if f.Model.ByteFallback && t.Content == f.Model.Unknown {
+			typ = typeUnknown
 		}
 		if err := put(t.ID, t.Content, typ); err != nil {
 			return nil, err

@@ -17,7 +17,7 @@ import struct
 
 import gguf
 import numpy as np
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 HERE = pathlib.Path(__file__).resolve().parent
 SPECIALS = ["<|begin|>", "<|end|>", "<|turn|>"]
@@ -54,6 +54,25 @@ def tokenizer(name):
     t.add_special_tokens(SPECIALS)
     t.add_tokens([AddedToken("<tool>", normalized=False)])
     t.post_processor = processors.TemplateProcessing(single="<|begin|> $A", special_tokens=[("<|begin|>", t.token_to_id("<|begin|>"))])
+    return t
+
+
+def sentencepiece(name):
+    """A tokenizer as those that stand for SentencePiece models: bytes, few runes, merges in the order of scores."""
+    space = normalizers.Replace(" ", "▁")
+    normal = normalizers.Sequence([normalizers.Prepend("▁"), space]) if name == "llama2" else space
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normal
+    trained.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=34, limit_alphabet=18, show_progress=False))
+    merges = [tuple(m) for m in json.loads(trained.to_str())["model"]["merges"]]
+    pieces = ["<unk>", "<s>", "</s>", "<tool>"] + [f"<0x{b:02X}>" for b in range(256)] + [t for t, _ in sorted(trained.get_vocab().items(), key=lambda x: x[1])]
+    t = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+    t.normalizer = normal
+    if name == "gemma":
+        t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.add_special_tokens(["<unk>", "<s>", "</s>"])
+    t.add_tokens([AddedToken("<tool>", normalized=False)])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     return t
 
 
@@ -259,6 +278,10 @@ def main():
         tok = tokenizer(name)
         (HERE / f"tokenizer-{name}.json").write_text(tok.to_str(pretty=False))
         truth["tokens"][name] = [{"text": s, "ids": tok.encode(s, add_special_tokens=False).ids} for s in SAMPLES]
+    for name in ("llama2", "gemma"):
+        spm = sentencepiece(name)
+        (HERE / f"tokenizer-{name}.json").write_text(spm.to_str(pretty=False))
+        truth["tokens"][name] = [{"text": s, "ids": spm.encode(s, add_special_tokens=False).ids} for s in SAMPLES + ["the</s>fox <s> dog"]]
     vocab = tok.get_vocab_size(with_added_tokens=True)
     end = {t: tok.token_to_id(t) for t in SPECIALS}
     ids = tok.encode("The other dog does not jump 42 times.").ids
