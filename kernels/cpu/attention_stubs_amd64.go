@@ -4,42 +4,72 @@
 
 package cpu
 
-// scoresAVX2H1 multiplies 1 queries with n keys.
+// scoresF16AVX2H1 multiplies 1 queries with n keys.
 //
 //go:noescape
-func scoresAVX2H1(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
+func scoresF16AVX2H1(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
 
-// accumAVX2H1 adds n weighted values to 1 outputs.
+// accumF16AVX2H1 adds n weighted values to 1 outputs.
 //
 //go:noescape
-func accumAVX2H1(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
+func accumF16AVX2H1(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
 
-// scoresAVX2H2 multiplies 2 queries with n keys.
+// scoresF16AVX2H2 multiplies 2 queries with n keys.
 //
 //go:noescape
-func scoresAVX2H2(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
+func scoresF16AVX2H2(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
 
-// accumAVX2H2 adds n weighted values to 2 outputs.
+// accumF16AVX2H2 adds n weighted values to 2 outputs.
 //
 //go:noescape
-func accumAVX2H2(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
+func accumF16AVX2H2(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
 
-// scoresAVX2H3 multiplies 3 queries with n keys.
+// scoresF16AVX2H3 multiplies 3 queries with n keys.
 //
 //go:noescape
-func scoresAVX2H3(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
+func scoresF16AVX2H3(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
 
-// accumAVX2H3 adds n weighted values to 3 outputs.
+// accumF16AVX2H3 adds n weighted values to 3 outputs.
 //
 //go:noescape
-func accumAVX2H3(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
+func accumF16AVX2H3(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
 
-// scoresAVX2H4 multiplies 4 queries with n keys.
+// scoresF16AVX2H4 multiplies 4 queries with n keys.
 //
 //go:noescape
-func scoresAVX2H4(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
+func scoresF16AVX2H4(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
 
-// accumAVX2H4 adds n weighted values to 4 outputs.
+// accumF16AVX2H4 adds n weighted values to 4 outputs.
 //
 //go:noescape
-func accumAVX2H4(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
+func accumF16AVX2H4(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
+
+// scoresQ8AVX2H1 multiplies 1 queries with n keys.
+//
+//go:noescape
+func scoresQ8AVX2H1(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+
+// accumQ8AVX2H1 adds n weighted values to 1 outputs.
+//
+//go:noescape
+func accumQ8AVX2H1(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
+
+// scoresQ8AVX2H2 multiplies 2 queries with n keys.
+//
+//go:noescape
+func scoresQ8AVX2H2(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+
+// accumQ8AVX2H2 adds n weighted values to 2 outputs.
+//
+//go:noescape
+func accumQ8AVX2H2(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
+
+// scoresQ8AVX2H3 multiplies 3 queries with n keys.
+//
+//go:noescape
+func scoresQ8AVX2H3(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+
+// accumQ8AVX2H3 adds n weighted values to 3 outputs.
+//
+//go:noescape
+func accumQ8AVX2H3(dst *float32, p *float32, v *byte, ldp int, n int, dim int)

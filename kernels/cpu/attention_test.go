@@ -27,7 +27,7 @@ func TestScoresF16(t *testing.T) {
 					ldd := n + 2
 					got, want := odd(make([]float32, heads*ldd)), make([]float32, heads*ldd)
 					o.ScoresF16(got, ldd, q, k, heads, n, dim)
-					scoresGeneric(want, ldd, q, k, heads, n, dim)
+					scoresF16Generic(want, ldd, q, k, heads, n, dim)
 					if err := sameBits(got, want); err != nil {
 						t.Fatalf("dim %d, %d heads, %d positions: %v", dim, heads, n, err)
 					}
@@ -61,7 +61,7 @@ func TestAccumF16(t *testing.T) {
 					start := normals(r, heads*dim)
 					got, want := odd(start), append([]float32(nil), start...)
 					o.AccumF16(got, p, ldp, v, heads, n, dim)
-					accumGeneric(want, p, ldp, v, heads, n, dim)
+					accumF16Generic(want, p, ldp, v, heads, n, dim)
 					if err := sameBits(got, want); err != nil {
 						t.Fatalf("dim %d, %d heads, %d positions: %v", dim, heads, n, err)
 					}

@@ -139,8 +139,8 @@ type block struct {
 func (l *layout) unpack(out *block, group []byte, b int) {
 	at, header := l.blockAt(b)
 	src := group[at : at+l.blockBytes()]
-	for i := range out.codes {
-		out.codes[i] = int16(l.code(src, i/64, i%64) - l.zero)
+	for column := range BlockColumns / 4 {
+		l.column(out.codes[64*column:][:64], src, column)
 	}
 	for part := range l.parts() {
 		for r := range GroupRows {
@@ -154,18 +154,26 @@ func (l *layout) unpack(out *block, group []byte, b int) {
 	}
 }
 
-// code reads the code at byte i of a column of four.
-func (l *layout) code(src []byte, column, i int) int {
+// column reads the codes of four columns of all rows.
+func (l *layout) column(out []int16, src []byte, column int) {
 	if l.bits == 8 {
-		return int(int8(src[64*column+i]))
+		for i, b := range src[64*column:][:64] {
+			out[i] = int16(int8(b))
+		}
+		return
 	}
-	low := int(src[64*(column/2)+i]) >> (4 * (column % 2)) & 15
+	shift := 4 * (column % 2)
+	for i, b := range src[64*(column/2):][:64] {
+		out[i] = int16(b>>shift&15) - int16(l.zero)
+	}
 	width := l.bits - 4 // of the upper bits, which lie in planes after the nibbles
-	bit := column * width
 	if width == 0 {
-		return low
+		return
 	}
-	return low | int(src[256+64*(bit/8)+i])>>(bit%8)&(1<<width-1)<<4
+	bit, mask := column*width, byte(1)<<width-1
+	for i, b := range src[256+64*(bit/8):][:64] {
+		out[i] += int16(b>>(bit%8)&mask) << 4
+	}
 }
 
 // factor reads row r of the scales or minimums at an offset of the block; at is

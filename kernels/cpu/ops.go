@@ -29,8 +29,10 @@ type Ops struct {
 	siluMul  func(dst, gate, up []float32)
 	geluMul  func(dst, gate, up []float32)
 
-	scores func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int)
-	accum  func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int)
+	scoresF16 func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int)
+	accumF16  func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int)
+	scoresQ8  func(dst []float32, ldd int, q []float32, k []byte, heads, n, dim int)
+	accumQ8   func(dst []float32, p []float32, ldp int, v []byte, heads, n, dim int)
 
 	ropePairs, ropeHalves func(x, cos, sin []float32)
 
@@ -73,8 +75,10 @@ func generic() *Ops {
 		scaleMul:   scaleMulGeneric,
 		siluMul:    siluMulGeneric,
 		geluMul:    geluMulGeneric,
-		scores:     scoresGeneric,
-		accum:      accumGeneric,
+		scoresF16:  scoresF16Generic,
+		accumF16:   accumF16Generic,
+		scoresQ8:   scoresQ8Generic,
+		accumQ8:    accumQ8Generic,
 		ropePairs:  ropePairsGeneric,
 		ropeHalves: ropeHalvesGeneric,
 		pause:      pauseGeneric,

@@ -36,8 +36,10 @@ func (o *Ops) accelerate(level Level) {
 	o.scaleMul = scaleMulVectors
 	o.siluMul = siluMulVectors
 	o.geluMul = geluMulVectors
-	o.scores = scoresVectors
-	o.accum = accumVectors
+	o.scoresF16 = scoresF16Vectors
+	o.accumF16 = accumF16Vectors
+	o.scoresQ8 = scoresQ8Vectors
+	o.accumQ8 = accumQ8Vectors
 	o.ropePairs = ropePairsVectors
 	o.ropeHalves = ropeHalvesVectors
 }
