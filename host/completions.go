@@ -116,6 +116,7 @@ func (e *echo) begin(index int, scored []sample.Token) (string, []openai.TokenLo
 	}
 	t := e.run.server.parts.Engine.Tokenizer()
 	d := tokenizer.NewDecoder(t)
+	d.Whole = true
 	var text []byte
 	for _, id := range e.run.request.Prompts[index/e.run.request.N] {
 		text = d.AppendPush(text, id)

@@ -57,7 +57,7 @@ func (s *Server) detokenize(c *fiber.Ctx) error {
 	}
 	t := s.parts.Engine.Tokenizer()
 	d := tokenizer.NewDecoder(t)
-	d.ShowControl = true
+	d.ShowControl, d.Whole = true, true
 	var text []byte
 	for _, id := range q.Tokens {
 		if id >= t.Size() {

@@ -35,7 +35,7 @@ func BenchmarkEncode(b *testing.B) {
 
 func BenchmarkFromGGUF(b *testing.B) {
 	smolLM2(b) // skips without the model
-	f, err := gguf.Open(modelPath)
+	f, err := gguf.Open("../../models/SmolLM2-135M-Instruct.Q4_1.gguf")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,7 +41,8 @@ type Tokenizer struct {
 }
 
 // A textEncoder appends the tokens of a text in which no special tokens are.
-// begins tells that the text is the first, or follows a special token.
+// begins tells that the text is the first, or follows a control token. The text
+// is empty where a user-defined token is what begins.
 type textEncoder interface {
 	appendText(dst []int32, text string, begins bool) []int32
 }
@@ -183,12 +184,14 @@ func (t *Tokenizer) Encode(dst []int32, text string, mode Special) []int32 {
 	begins := len(dst) == 0 || t.Control(dst[len(dst)-1])
 	for {
 		start, end, id := specials.find(text)
-		dst = t.text.appendText(dst, text[:start], begins)
+		if start > 0 || id != None && !t.control[id] {
+			dst = t.text.appendText(dst, text[:start], begins)
+		}
 		if id == None {
 			return dst
 		}
 		dst = append(dst, id)
-		text, begins = text[end:], true
+		text, begins = text[end:], t.control[id]
 	}
 }
 
