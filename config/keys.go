@@ -71,6 +71,7 @@ func (c *Config) keys() []key {
 		{name: "engine.threads", value: intValue{&c.Device.Threads}, flag: "threads", usage: "computing threads; 0 takes the free cores"},
 		{name: "engine.max_num_seqs", value: intValue{&e.MaxNumSeqs}, flag: "max-num-seqs", usage: "sequences that run at once"},
 		{name: "engine.max_num_batched_tokens", value: intValue{&e.MaxNumBatchedTokens}, flag: "max-num-batched-tokens", usage: "token budget of a step"},
+		{name: "engine.itl_target", value: durationValue{&e.ITLTarget}, flag: "itl-target", usage: "time between tokens to keep while prompts are computed; 0s is none"},
 		{name: "engine.max_model_len", value: intValue{&e.MaxModelLen}, flag: "max-model-len", usage: "prompt and output together; 0 takes the model's"},
 		{name: "engine.block_size", value: intValue{&e.BlockSize}, flag: "block-size", usage: "tokens of a KV block"},
 		{name: "engine.kv_cache_memory", value: sizeValue{&e.KVCacheMemory}, flag: "kv-cache-memory", usage: "memory for keys and values"},

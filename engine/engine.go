@@ -130,6 +130,7 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 			pool:    pool,
 			budget:  o.MaxNumBatchedTokens,
 			maxSeqs: o.MaxNumSeqs,
+			pace:    pace{target: o.ITLTarget},
 		},
 		ends:    endTokens(t),
 		streams: make(map[*Stream][]*sequence),

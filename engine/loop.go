@@ -165,6 +165,7 @@ func (l *loop) step() {
 	}
 	end := l.options.Now()
 	l.attribute(plan, end-start)
+	l.scheduler.pace.observe(l.batch.Rows(), end-start)
 	if err != nil {
 		l.fail(plan, err, end)
 		l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Preemptions: preemptions})

@@ -16,6 +16,11 @@ type Options struct {
 	// once. It bounds the time between two tokens while prompts are computed.
 	// Default 512, 1 … the backend's largest batch.
 	MaxNumBatchedTokens int
+	// ITLTarget is the time between two tokens that steps are kept near while
+	// prompts are computed beside sequences that decode: fewer prompt tokens join a
+	// step when it would take longer, and never less than 32. 0 … 1 minute; 0
+	// leaves it to MaxNumBatchedTokens. Default 200 ms.
+	ITLTarget time.Duration
 	// MaxModelLen bounds prompt and output of one sequence together, in tokens.
 	// 0 takes the model's context, cut to what the KV cache holds.
 	MaxModelLen int
@@ -56,6 +61,7 @@ func Default() Options {
 	return Options{
 		MaxNumSeqs:          64,
 		MaxNumBatchedTokens: 512,
+		ITLTarget:           200 * time.Millisecond,
 		BlockSize:           16,
 		KVCacheMemory:       1 << 30,
 		PrefixCaching:       true,
@@ -75,6 +81,7 @@ func (o Options) Validate() error {
 	}
 	check(o.MaxNumSeqs >= 1 && o.MaxNumSeqs <= 1<<16, "max_num_seqs: %d is not in 1 … 65536", o.MaxNumSeqs)
 	check(o.MaxNumBatchedTokens >= 1 && o.MaxNumBatchedTokens <= 1<<20, "max_num_batched_tokens: %d is not in 1 … 1048576", o.MaxNumBatchedTokens)
+	check(o.ITLTarget >= 0 && o.ITLTarget <= time.Minute, "itl_target: %s is not in 0s … 1m; 0s is no target", o.ITLTarget)
 	check(o.MaxModelLen >= 0, "max_model_len: %d is negative; use 0 for the model's own", o.MaxModelLen)
 	check(o.BlockSize >= 8 && o.BlockSize <= 256 && o.BlockSize&(o.BlockSize-1) == 0, "block_size: %d is not a power of two in 8 … 256; use 16 or 32", o.BlockSize)
 	check(o.KVCacheMemory > 0, "kv_cache_memory: %d bytes is not positive", o.KVCacheMemory)

@@ -22,6 +22,7 @@ type scheduler struct {
 	// budget is the number of rows of a step, maxSeqs the number of sequences
 	// that may run at once.
 	budget, maxSeqs int
+	pace            pace
 	// Both are in the order of sequence.before.
 	waiting queue
 	running []*sequence
@@ -48,7 +49,7 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 	for s.displaces() {
 		preempted(s.preempt())
 	}
-	budget := s.budget
+	budget := s.pace.bound(s.budget, s.decoding())
 	short := false
 	for i := 0; i < len(s.running) && budget > 0; i++ {
 		q := s.running[i]
@@ -75,6 +76,17 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 		budget -= s.add(q, q.rows(budget))
 	}
 	return s.plan
+}
+
+// decoding is the number of sequences whose reader waits for another token.
+func (s *scheduler) decoding() int {
+	n := 0
+	for _, q := range s.running {
+		if q.output() > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // share is the part of the budget that the i-th running sequence may take: it

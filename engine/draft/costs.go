@@ -82,3 +82,27 @@ func (c *Costs) Estimate(rows int) float64 {
 	}
 	return below.time + (above.time-below.time)*(r-below.rows)/(above.rows-below.rows)
 }
+
+// Most is the number of rows of a step that takes so long: on the lines that
+// Estimate draws, where they first cross it, and on the line from the origin
+// through the last known point beyond that. 0 when nothing is known.
+func (c *Costs) Most(target time.Duration) int {
+	t := target.Seconds()
+	var before point
+	for i := range c.points {
+		p := &c.points[i]
+		if !c.known(p) {
+			continue
+		}
+		if p.time >= t {
+			return int(before.rows + (p.rows-before.rows)*(t-before.time)/(p.time-before.time))
+		}
+		if p.time > before.time {
+			before = *p
+		}
+	}
+	if before.time == 0 {
+		return 0
+	}
+	return int(min(before.rows*t/before.time, 1<<30))
+}
