@@ -18,7 +18,7 @@ func benchModel(b *testing.B, threads, positions int) model.Model {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := loadSmolLM2(b, device)
+	m := smolLM2.load(b, device)
 	if err := m.Reserve((positions+benchBlockSize-1)/benchBlockSize, benchBlockSize); err != nil {
 		b.Fatal(err)
 	}

@@ -15,9 +15,15 @@ import (
 	"github.com/wasmeter/wasmeter/engine/model"
 )
 
-// golden is the file testdata/smollm2-logits.json; its README says whence.
+// golden is a file testdata/*-logits.json; the README there says whence.
 type golden struct {
 	Prompts []goldenPrompt
+	// Text is testdata/text.txt in the model's tokens, with llama.cpp's negative
+	// log-likelihood of each but the first.
+	Text struct {
+		IDs  []int32
+		Loss []float64
+	}
 }
 
 type goldenPrompt struct {
@@ -32,9 +38,9 @@ type goldenPrompt struct {
 	GreedyMargin []float32 `json:"greedy_margin"` // of the best logit over the second
 }
 
-func readGolden(t *testing.T) golden {
+func readGolden(t *testing.T, name string) golden {
 	t.Helper()
-	data, err := os.ReadFile("testdata/smollm2-logits.json")
+	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,20 +49,29 @@ func readGolden(t *testing.T) golden {
 		t.Fatal(err)
 	}
 	if len(g.Prompts) == 0 {
-		t.Fatal("testdata/smollm2-logits.json has no prompts")
+		t.Fatalf("testdata/%s has no prompts", name)
 	}
 	return g
 }
 
-// loadSmolLM2 loads the real model on a backend, or skips.
-func loadSmolLM2(t testing.TB, b backend.Backend) model.Model {
+// A realModel is a file in models/ and what fetches it.
+type realModel struct{ file, target string }
+
+var (
+	smolLM2 = realModel{"SmolLM2-135M-Instruct.Q4_1.gguf", "model"}
+	gemma3  = realModel{"gemma-3-270m.Q4_K_M.gguf", "model-gemma"}
+	qwen2   = realModel{"Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf", "model-qwen"}
+)
+
+// load loads the model on a backend, or skips.
+func (r realModel) load(t testing.TB, b backend.Backend) model.Model {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs a real model: leave out -short")
 	}
-	path := filepath.Join("..", "..", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+	path := filepath.Join("..", "..", "models", r.file)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs the model file: run `make model` (%v)", err)
+		t.Skipf("needs the model file: run `make %s` (%v)", r.target, err)
 	}
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -88,11 +103,11 @@ type goldenTolerance struct {
 // and the logsumexp of each prompt position, and the greedy tokens. All prompts
 // run as one batch, each with its greedy continuation fed in, so that one
 // forward pass has all.
-func checkGolden(t *testing.T, m model.Model, tolerance goldenTolerance) {
-	g := readGolden(t)
+func checkGolden(t *testing.T, m model.Model, prompts []goldenPrompt, tolerance goldenTolerance) {
+	t.Helper()
 	batch, blocks := &backend.Batch{}, int32(0)
 	const blockSize = 16
-	for _, p := range g.Prompts {
+	for _, p := range prompts {
 		ids := append(append([]int32{}, p.IDs...), p.GreedyIDs[:min(tolerance.greedy, len(p.GreedyIDs))]...)
 		backendtest.Append(batch, ids, 0, backendtest.Blocks(&blocks, len(ids), blockSize), blockSize)
 	}
@@ -116,7 +131,7 @@ func checkGolden(t *testing.T, m model.Model, tolerance goldenTolerance) {
 		}
 		largest, sum, compared = max(largest, diff), sum+diff, compared+1
 	}
-	for i, p := range g.Prompts {
+	for i, p := range prompts {
 		first := int(batch.Seqs[i].Row)
 		for pos, top := range p.Top5 {
 			row := logits[(first+pos)*vocab:][:vocab]
@@ -169,7 +184,8 @@ func argmax(row []float32) int32 {
 // token could differ where the margin is below two such differences. Few are
 // followed, because the reference takes about 60 ms a row.
 func TestGoldenLogitsInFloat32(t *testing.T) {
-	checkGolden(t, loadSmolLM2(t, backendtest.NewReference(512)), goldenTolerance{largest: 1e-3, mean: 1e-4, greedy: 6, margin: 2e-3})
+	prompts := readGolden(t, "smollm2-logits.json").Prompts
+	checkGolden(t, smolLM2.load(t, backendtest.NewReference(512)), prompts, goldenTolerance{largest: 1e-3, mean: 1e-4, greedy: 6, margin: 2e-3})
 }
 
 // The cpu backend quantises activations to 8 bits, as llama.cpp does, whose
@@ -177,9 +193,15 @@ func TestGoldenLogitsInFloat32(t *testing.T) {
 // the file's llamacpp entries). The largest of these 560 is larger, the mean
 // is not.
 func TestGoldenLogitsOnCPU(t *testing.T) {
+	prompts := readGolden(t, "smollm2-logits.json").Prompts
+	checkGolden(t, smolLM2.load(t, newCPU(t)), prompts, goldenTolerance{largest: 1.5, mean: 0.25, greedy: 64, margin: 0.5})
+}
+
+func newCPU(t testing.TB) backend.Backend {
+	t.Helper()
 	b, err := cpu.New(cpu.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkGolden(t, loadSmolLM2(t, b), goldenTolerance{largest: 1.5, mean: 0.25, greedy: 64, margin: 0.5})
+	return b
 }

@@ -2,8 +2,12 @@ package backendtest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
@@ -22,35 +26,76 @@ const (
 	tinyHeadDim = 16
 )
 
+// layerTypes are the types of a layer's seven matrices, in the order of
+// tinyMatrices.
+type layerTypes [7]gguf.DType
+
 // TinyLlama returns the parts of a model file of the Llama architecture with
 // random weights of many types, for gguf.Write.
 func TinyLlama() ([]gguf.KeyValue, []gguf.Tensor) {
-	tokens := make([]string, tinyVocab)
-	for i := range tokens {
-		tokens[i] = fmt.Sprintf("t%d", i)
+	return tiny("llama", gguf.Q8_0,
+		layerTypes{gguf.Q4_1, gguf.Q4_0, gguf.Q8_0, gguf.Q4_1, gguf.Q4_1, gguf.Q4_1, gguf.Q6_K},
+		layerTypes{gguf.F16, gguf.BF16, gguf.F32, gguf.Q4_0, gguf.Q8_0, gguf.Q4_0, gguf.Q4_1})
+}
+
+// TinyFloat returns the parts of a model file of some architecture with random
+// float32 weights, which any engine computes alike. llama3 is the architecture
+// llama with the stretched positions of Llama 3.1 and later.
+func TinyFloat(name string) ([]gguf.KeyValue, []gguf.Tensor) {
+	return tiny(name, gguf.F32, layerTypes{}, layerTypes{}, layerTypes{}, layerTypes{})
+}
+
+// tinyShape is what the tiny models of the architectures differ in.
+type tinyShape struct {
+	architecture string
+	headDim      int
+	metadata     map[string]any // keys without the architecture
+	vectors      map[string]int // of a layer, with their lengths
+	bias         bool           // of q, k and v
+	stretch      bool           // positions are stretched by factors
+}
+
+func tinyShapeOf(name string) tinyShape {
+	const wide = 24 // heads that are not width/heads long
+	switch name {
+	case "llama":
+		return tinyShape{architecture: "llama", headDim: tinyHeadDim}
+	case "llama3":
+		return tinyShape{architecture: "llama", headDim: tinyHeadDim, stretch: true}
+	case "qwen2":
+		return tinyShape{architecture: "qwen2", headDim: tinyHeadDim, bias: true, metadata: map[string]any{"rope.freq_base": float32(1e6)}}
+	case "qwen3":
+		return tinyShape{architecture: "qwen3", headDim: wide, vectors: map[string]int{"attn_q_norm": wide, "attn_k_norm": wide}}
+	case "gemma3":
+		return tinyShape{
+			architecture: "gemma3", headDim: wide,
+			// Windows end inside the tests' prompts, and one layer of two is local.
+			metadata: map[string]any{"attention.sliding_window": uint32(7), "attention.sliding_window_pattern": uint32(2), "rope.freq_base": float32(1e6)},
+			vectors:  map[string]int{"attn_q_norm": wide, "attn_k_norm": wide, "post_attention_norm": tinyWidth, "post_ffw_norm": tinyWidth},
+		}
 	}
-	metadata := []gguf.KeyValue{
-		{Key: "general.architecture", Value: "llama"},
-		{Key: "general.name", Value: "tiny"},
-		{Key: "llama.block_count", Value: uint32(2)},
-		{Key: "llama.context_length", Value: uint32(512)},
-		{Key: "llama.embedding_length", Value: uint32(tinyWidth)},
-		{Key: "llama.feed_forward_length", Value: uint32(tinyHidden)},
-		{Key: "llama.attention.head_count", Value: uint32(tinyHeads)},
-		{Key: "llama.attention.head_count_kv", Value: uint32(tinyKVHeads)},
-		{Key: "llama.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
-		{Key: "tokenizer.ggml.tokens", Value: tokens},
-	}
+	panic("backendtest: no tiny model " + name)
+}
+
+func tiny(name string, embedding gguf.DType, layers ...layerTypes) ([]gguf.KeyValue, []gguf.Tensor) {
+	shape := tinyShapeOf(name)
 	rng := rand.New(rand.NewPCG(3, 4))
-	const q, kv = tinyHeads * tinyHeadDim, tinyKVHeads * tinyHeadDim
+	q, kv := uint64(tinyHeads*shape.headDim), uint64(tinyKVHeads*shape.headDim)
 	tensors := []gguf.Tensor{
-		randomTensor(rng, "token_embd.weight", gguf.Q8_0, 1, tinyWidth, tinyVocab),
+		randomTensor(rng, "token_embd.weight", embedding, 1, tinyWidth, tinyVocab),
 		randomTensor(rng, "output_norm.weight", gguf.F32, 0.3, tinyWidth),
 	}
-	for i, types := range [][7]gguf.DType{
-		{gguf.Q4_1, gguf.Q4_0, gguf.Q8_0, gguf.Q4_1, gguf.Q4_1, gguf.Q4_1, gguf.Q6_K},
-		{gguf.F16, gguf.BF16, gguf.F32, gguf.Q4_0, gguf.Q8_0, gguf.Q4_0, gguf.Q4_1},
-	} {
+	if shape.stretch {
+		factors := gguf.Tensor{Name: "rope_freqs.weight", Type: gguf.F32, Shape: []uint64{uint64(shape.headDim / 2)}}
+		for i := range shape.headDim / 2 {
+			factors.Data = binary.LittleEndian.AppendUint32(factors.Data, math.Float32bits(1+float32(i)))
+		}
+		tensors = append(tensors, factors)
+	}
+	for i, types := range layers {
+		vector := func(name string, size float32, n int) {
+			tensors = append(tensors, randomTensor(rng, fmt.Sprintf("blk.%d.%s", i, name), gguf.F32, size, uint64(n)))
+		}
 		for j, matrix := range []struct {
 			name       string
 			rows, cols uint64
@@ -60,12 +105,46 @@ func TinyLlama() ([]gguf.KeyValue, []gguf.Tensor) {
 		} {
 			name := fmt.Sprintf("blk.%d.%s.weight", i, matrix.name)
 			tensors = append(tensors, randomTensor(rng, name, types[j], 0.15, matrix.cols, matrix.rows))
+			if shape.bias && j < 3 {
+				vector(matrix.name+".bias", 1, int(matrix.rows))
+			}
 		}
-		for _, name := range []string{"attn_norm", "ffn_norm"} {
-			tensors = append(tensors, randomTensor(rng, fmt.Sprintf("blk.%d.%s.weight", i, name), gguf.F32, 1, tinyWidth))
+		vector("attn_norm.weight", 1, tinyWidth)
+		vector("ffn_norm.weight", 1, tinyWidth)
+		for _, name := range slices.Sorted(maps.Keys(shape.vectors)) {
+			vector(name+".weight", 1, shape.vectors[name])
 		}
 	}
-	return metadata, tensors
+	return tinyMetadata(shape, len(layers)), tensors
+}
+
+func tinyMetadata(shape tinyShape, layers int) []gguf.KeyValue {
+	tokens := make([]string, tinyVocab)
+	for i := range tokens {
+		tokens[i] = fmt.Sprintf("t%d", i)
+	}
+	metadata := []gguf.KeyValue{
+		{Key: "general.architecture", Value: shape.architecture},
+		{Key: "general.name", Value: "tiny"},
+		{Key: "tokenizer.ggml.tokens", Value: tokens},
+	}
+	keys := map[string]any{
+		"block_count":                      uint32(layers),
+		"context_length":                   uint32(512),
+		"embedding_length":                 uint32(tinyWidth),
+		"feed_forward_length":              uint32(tinyHidden),
+		"attention.head_count":             uint32(tinyHeads),
+		"attention.head_count_kv":          uint32(tinyKVHeads),
+		"attention.layer_norm_rms_epsilon": float32(1e-5),
+	}
+	if shape.headDim != tinyWidth/tinyHeads {
+		keys["attention.key_length"], keys["attention.value_length"] = uint32(shape.headDim), uint32(shape.headDim)
+	}
+	maps.Copy(keys, shape.metadata)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		metadata = append(metadata, gguf.KeyValue{Key: shape.architecture + "." + key, Value: keys[key]})
+	}
+	return metadata
 }
 
 // TinyFile is TinyLlama as a file.
