@@ -56,13 +56,13 @@ func (b *Backend) cutTiles() {
 type part struct {
 	highest []float32 // [queries]
 	sum     []float32 // of the weights [queries]
-	values  []float32 // sum of weight · value [queries, headDim]
+	values  []float32 // sum of weight · value [queries, dim of the cache]
 }
 
 // attentionScratch is a thread's space for one tile and key head. A query is one
 // row's query head of the group, [row, head of the group].
 type attentionScratch struct {
-	queries []float32 // scaled [queries, headDim]
+	queries []float32 // scaled [queries, dim of the cache]
 	scores  []float32 // [queries, segmentLen]
 	segment part
 	total   part
@@ -101,7 +101,7 @@ func (b *Backend) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale 
 	if t.units == 0 {
 		return
 	}
-	b.makeAttentionRoom(t.group, c.shape.HeadDim)
+	b.makeAttentionRoom(t.group, c.dim)
 	work := 0
 	for i := range b.tiles {
 		tile := &b.tiles[i]
@@ -166,7 +166,7 @@ func (t *attendTask) unit(i int) (*tile, int) {
 }
 
 // partLen is the number of floats of a part that is kept for join.
-func (t *attendTask) partLen() int { return tileRows * t.group * (t.cache.shape.HeadDim + 2) }
+func (t *attendTask) partLen() int { return tileRows * t.group * (t.cache.dim + 2) }
 
 func (t *attendTask) partAt(i int) part {
 	n := tileRows * t.group
@@ -188,25 +188,30 @@ func (t *attendTask) join() {
 	}
 }
 
-// loadQueries copies the tile's queries of a key head, scaled.
+// loadQueries copies the tile's queries of a key head, scaled, and with zeros up to
+// the length of the cache's rows.
 func (t *attendTask) loadQueries(tile *tile, head int, a *attentionScratch) {
-	n := t.group * t.cache.shape.HeadDim
+	n, dim := t.cache.shape.HeadDim, t.cache.dim
 	for r := range tile.rows {
-		copy(a.queries[r*n:], t.q.row(tile.row + r)[head*n:(head+1)*n])
+		row := t.q.row(tile.row + r)[head*t.group*n:]
+		for h := range t.group {
+			query := a.queries[(r*t.group+h)*dim:][:dim]
+			clear(query[copy(query, row[h*n:(h+1)*n]):])
+		}
 	}
-	t.b.ops.Scale(a.queries[:tile.rows*n], t.scale)
+	t.b.ops.Scale(a.queries[:tile.rows*t.group*dim], t.scale)
 }
 
 // segment computes one segment of a tile and key head into out.
 func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch, out part) {
-	ops, dim, group := t.b.ops, t.cache.shape.HeadDim, t.group
+	ops, dim, group := t.b.ops, t.cache.dim, t.group
 	from := segment * segmentLen
 	n := min(segmentLen, tile.end()-from)
 	queries := tile.rows * group
 	start, common := t.visible(tile, 0, from, n)
 	for at := start; at < n; {
-		begin, length := t.stretch(tile, head, from+at, n-at)
-		ops.ScoresF16(a.scores[at:], segmentLen, a.queries, t.cache.keys[begin:begin+length*dim], queries, length, dim)
+		row, length := t.stretch(tile, head, from+at, n-at)
+		t.cache.scores(ops, a.scores[at:], segmentLen, a.queries, row, queries, length)
 		at += length
 	}
 	for r := range tile.rows {
@@ -250,25 +255,24 @@ func (t *attendTask) firstSegment(tile *tile) int {
 // accumulate adds the weighted values of positions from+lo … from+hi-1. Values
 // join one by one in their order, so it does not matter where runs are cut.
 func (t *attendTask) accumulate(tile *tile, head, from, lo, hi int, weights, out []float32, queries int) {
-	dim := t.cache.shape.HeadDim
 	for at := lo; at < hi; {
-		begin, length := t.stretch(tile, head, from+at, hi-at)
-		t.b.ops.AccumF16(out, weights[at:], segmentLen, t.cache.values[begin:begin+length*dim], queries, length, dim)
+		row, length := t.stretch(tile, head, from+at, hi-at)
+		t.cache.accumulate(t.b.ops, out, weights[at:], segmentLen, row, queries, length)
 		at += length
 	}
 }
 
-// stretch returns where in the cache the key of a position begins, and how many
-// of at most n positions from it on lie together: the rest of its block, and the
+// stretch returns the row of a position in the cache, and how many of at most n
+// positions from it on lie together: the rest of its block, and the
 // blocks after it as long as their numbers are consecutive.
-func (t *attendTask) stretch(tile *tile, head, position, n int) (begin, length int) {
+func (t *attendTask) stretch(tile *tile, head, position, n int) (row, length int) {
 	size := t.cache.shape.BlockSize
 	blocks, offset := tile.blocks[position/size:], position%size
 	length = size - offset
 	for i := 1; length < n && blocks[i] == blocks[i-1]+1; i++ {
 		length += size
 	}
-	return t.cache.at(t.layer, int(blocks[0]), head, offset), min(n, length)
+	return t.cache.row(t.layer, int(blocks[0]), head, offset), min(n, length)
 }
 
 // reset makes a part of no positions.
@@ -282,7 +286,7 @@ func (p *part) reset() {
 
 // joinSegment adds a segment to the total, for the rows that see any of it.
 func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s part) {
-	ops, dim := t.b.ops, t.cache.shape.HeadDim
+	ops, dim := t.b.ops, t.cache.dim
 	for r := range tile.rows {
 		if lo, hi := t.visible(tile, r, segment*segmentLen, segmentLen); lo == hi {
 			continue
@@ -303,13 +307,14 @@ func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s
 
 // write divides the total by the weights' sum and puts it into dst.
 func (t *attendTask) write(tile *tile, head int, a *attentionScratch) {
-	dim := t.cache.shape.HeadDim
-	n := t.group * dim
+	n := t.cache.shape.HeadDim
 	for r := range tile.rows {
-		out := t.dst.row(tile.row + r)[head*n : (head+1)*n]
-		copy(out, a.total.values[r*n:])
+		row := t.dst.row(tile.row + r)[head*t.group*n:]
 		for h := range t.group {
-			t.b.ops.Scale(out[h*dim:(h+1)*dim], 1/a.total.sum[r*t.group+h])
+			q := r*t.group + h
+			out := row[h*n : (h+1)*n]
+			copy(out, a.total.values[q*t.cache.dim:])
+			t.b.ops.Scale(out, 1/a.total.sum[q])
 		}
 	}
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Level string
 	// MaxRows is the largest number of rows of a batch. 0: 512.
 	MaxRows int
+	// KVType is how keys and values are stored, KVF16 or KVQ8. Empty: KVF16.
+	KVType string
 	// Logger gets warnings. Nil: nobody does.
 	Logger *slog.Logger
 }
@@ -47,6 +49,9 @@ func (o Options) Validate() error {
 	}
 	if o.MaxRows < 0 || o.MaxRows > maxMaxRows {
 		faults = append(faults, fmt.Errorf("max rows: %d is not between 0 and %d; 0 takes 512", o.MaxRows, maxMaxRows))
+	}
+	if o.KVType != "" && o.KVType != KVF16 && o.KVType != KVQ8 {
+		faults = append(faults, fmt.Errorf("cache type: %q is not one of %s, %s", o.KVType, KVF16, KVQ8))
 	}
 	if o.Level != "" {
 		if _, err := kernels.ParseLevel(o.Level); err != nil {
@@ -67,6 +72,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxRows == 0 {
 		o.MaxRows = 512
 	}
+	if o.KVType == "" {
+		o.KVType = KVF16
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -79,6 +87,7 @@ type Backend struct {
 	ops     *kernels.Ops
 	workers *workers
 	maxRows int
+	kvType  string
 	memory  memory // of weights and caches
 	closed  bool
 
@@ -126,13 +135,16 @@ func New(o Options) (*Backend, error) {
 	if free := runtime.GOMAXPROCS(0); o.Threads > free {
 		o.Logger.Warn("more threads than cores: steps will be slower than with fewer", "threads", o.Threads, "cores", free)
 	}
-	return &Backend{ops: ops, workers: newWorkers(ops, o.Threads), maxRows: o.MaxRows}, nil
+	return &Backend{ops: ops, workers: newWorkers(ops, o.Threads), maxRows: o.MaxRows, kvType: o.KVType}, nil
 }
 
 // scratch is a thread's own space. It is sized between phases.
 type scratch struct {
 	row  []float32                               // a dequantised row of a weight, or the norm of a row
 	tail [tailTokens * kernels.GroupRows]float32 // the products of a partial group
+
+	quants []int8         // one row of keys or values, quantised
+	meta   []kernels.Meta // alike
 
 	attention attentionScratch
 }

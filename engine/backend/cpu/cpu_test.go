@@ -20,6 +20,16 @@ func open(t *testing.T, threads int, level kernels.Level) *cpu.Backend {
 	return b
 }
 
+// openKV makes a backend with a type of cache.
+func openKV(t *testing.T, threads int, level kernels.Level, kvType string) *cpu.Backend {
+	t.Helper()
+	b, err := cpu.New(cpu.Options{Threads: threads, Level: level.String(), MaxRows: backendtest.MaxRows, KVType: kvType})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // Activations are quantised to 8 bits, a step of 1/127 of the largest of 32: for
 // normal values about 0.5 % of error in a product, and five times that in the
 // worst of some thousands. The cache's float16 has 11 bits. Through the layers of
@@ -32,6 +42,18 @@ func TestSuite(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backend.Backend { return open(t, threads, kernels.Best()) }, tolerance)
 		})
 	}
+}
+
+// Keys and values of 8 bits err by up to 1/254 of the largest of 32.
+func TestSuiteWithQuantizedCache(t *testing.T) {
+	rough := tolerance
+	rough.Cache = 0.08
+	backendtest.Run(t, func(t *testing.T) backend.Backend { return openKV(t, 2, kernels.Best(), cpu.KVQ8) }, rough)
+}
+
+func TestQuantizedCacheIsIdentical(t *testing.T) {
+	backendtest.Identical(t, openKV(t, 1, kernels.Best(), cpu.KVQ8), openKV(t, 3, kernels.Best(), cpu.KVQ8))
+	backendtest.Identical(t, openKV(t, 1, kernels.Generic, cpu.KVQ8), openKV(t, 1, kernels.Best(), cpu.KVQ8))
 }
 
 func TestThreadsDoNotChangeResults(t *testing.T) {

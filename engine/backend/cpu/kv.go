@@ -5,29 +5,63 @@ import (
 	"math"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
-// cache is the KV of this backend. Keys and values are float16,
-// [layers, heads, blocks, blockSize, headDim]: what one head reads of blocks with
-// consecutive numbers lies together, which is one run for the kernels and for
-// the processor's prefetching. See RATIONALE.md: order of the CPU cache.
+// The types in which keys and values can be stored.
+const (
+	// KVF16 stores them as float16.
+	KVF16 = "f16"
+	// KVQ8 stores them as int8 with a float16 scale for each 32, in 17/32 of the
+	// memory; attention reads that much less.
+	KVQ8 = "q8_0"
+)
+
+// cache is the KV of this backend. Keys and values are rows of one head at one
+// position, [layers, heads, blocks, blockSize]: what one head reads of blocks
+// with consecutive numbers lies together, which is one run for the kernels and
+// for the processor's prefetching. See RATIONALE.md: order of the CPU cache.
 type cache struct {
 	shape        backend.KVShape
-	keys, values []uint16
+	dim          int // values of a row: the head's, and zeros up to a whole block
+	keys, values rows
+}
+
+// rows are keys or values; one of the two holds them.
+type rows struct {
+	f16 []uint16 // [row, dim]
+	q8  []byte   // [row, Q8HeadBytes(dim)]
+}
+
+// kvDim is the number of values of a row, kvRowBytes the row's size.
+func (b *Backend) kvDim(headDim int) int {
+	if b.kvType == KVQ8 {
+		return (headDim + kernels.BlockColumns - 1) / kernels.BlockColumns * kernels.BlockColumns
+	}
+	return headDim
+}
+
+func (b *Backend) kvRowBytes(headDim int) int {
+	if b.kvType == KVQ8 {
+		return kernels.Q8HeadBytes(b.kvDim(headDim))
+	}
+	return 2 * headDim
 }
 
 // Bytes implements backend.KV.
-func (c *cache) Bytes() int64 { return 2 * int64(len(c.keys)+len(c.values)) }
+func (c *cache) Bytes() int64 {
+	return int64(2*(len(c.keys.f16)+len(c.values.f16)) + len(c.keys.q8) + len(c.values.q8))
+}
 
-// at is where a head's position in a block begins in keys and values.
-func (c *cache) at(layer, block, head, offset int) int {
+// row is the number of a head's row at a position of a block.
+func (c *cache) row(layer, block, head, offset int) int {
 	s := &c.shape
-	return (((layer*s.Heads+head)*s.Blocks+block)*s.BlockSize + offset) * s.HeadDim
+	return ((layer*s.Heads+head)*s.Blocks+block)*s.BlockSize + offset
 }
 
 // KVBytes implements backend.Backend.
 func (b *Backend) KVBytes(s backend.KVShape) int64 {
-	return 2 * 2 * int64(s.Layers) * int64(s.Blocks) * int64(s.BlockSize) * int64(s.Heads) * int64(s.HeadDim)
+	return 2 * int64(b.kvRowBytes(s.HeadDim)) * int64(s.Layers) * int64(s.Blocks) * int64(s.BlockSize) * int64(s.Heads)
 }
 
 // NewKV implements backend.Backend. The cache takes memory as it is written, in
@@ -39,18 +73,44 @@ func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 	if slots := int64(s.Blocks) * int64(s.BlockSize); slots > math.MaxInt32 {
 		return nil, fmt.Errorf("cpu backend: a cache of %d positions is too large, at most %d fit", slots, math.MaxInt32)
 	}
-	c := &cache{shape: s}
-	for _, half := range []*[]uint16{&c.keys, &c.values} {
+	c := &cache{shape: s, dim: b.kvDim(s.HeadDim)}
+	for _, half := range []*rows{&c.keys, &c.values} {
 		region, err := b.memory.sparse(int(b.KVBytes(s) / 2))
 		if err != nil {
 			return nil, fmt.Errorf("cpu backend: allocate %d bytes for keys and values: %w", b.KVBytes(s), err)
 		}
+		if b.kvType == KVQ8 {
+			half.q8 = region
+			continue
+		}
 		var ok bool
-		if *half, ok = viewAs[uint16](region); !ok {
+		if half.f16, ok = viewAs[uint16](region); !ok {
 			panic("cpu backend: memory is not aligned")
 		}
 	}
 	return c, nil
+}
+
+// scores multiplies query heads with n keys from a row on, see kernels.ScoresF16.
+func (c *cache) scores(ops *kernels.Ops, dst []float32, ldd int, q []float32, row, heads, n int) {
+	dim := c.dim
+	if c.keys.q8 != nil {
+		size := kernels.Q8HeadBytes(dim)
+		ops.ScoresQ8(dst, ldd, q, c.keys.q8[row*size:(row+n)*size], heads, n, dim)
+		return
+	}
+	ops.ScoresF16(dst, ldd, q, c.keys.f16[row*dim:(row+n)*dim], heads, n, dim)
+}
+
+// accumulate adds n weighted values from a row on, see kernels.AccumF16.
+func (c *cache) accumulate(ops *kernels.Ops, dst, p []float32, ldp, row, heads, n int) {
+	dim := c.dim
+	if c.values.q8 != nil {
+		size := kernels.Q8HeadBytes(dim)
+		ops.AccumQ8(dst, p, ldp, c.values.q8[row*size:(row+n)*size], heads, n, dim)
+		return
+	}
+	ops.AccumF16(dst, p, ldp, c.values.f16[row*dim:(row+n)*dim], heads, n, dim)
 }
 
 const storeCost = 0.3 // nanoseconds for one value
@@ -69,16 +129,33 @@ func (b *Backend) Store(kv backend.KV, layer int, k, v backend.Tensor) {
 	b.overRows(&b.storeTask, &b.storeTask.size, 2*storeCost*float64(k.Cols()))
 }
 
-func (t *storeTask) run(chunk int, _ *scratch) {
-	c, dim := t.cache, t.cache.shape.HeadDim
+func (t *storeTask) run(chunk int, s *scratch) {
 	from, to := rowRange(chunk, t.size, t.b.batch.Rows())
 	for r := from; r < to; r++ {
-		slot := int(t.b.batch.Slots[r])
-		k, v := t.k.row(r), t.v.row(r)
-		for head := range c.shape.Heads {
-			at := c.at(t.layer, slot/c.shape.BlockSize, head, slot%c.shape.BlockSize)
-			t.b.ops.F32ToF16(c.keys[at:at+dim], k[head*dim:(head+1)*dim])
-			t.b.ops.F32ToF16(c.values[at:at+dim], v[head*dim:(head+1)*dim])
+		t.store(&t.cache.keys, t.k.row(r), int(t.b.batch.Slots[r]), s)
+		t.store(&t.cache.values, t.v.row(r), int(t.b.batch.Slots[r]), s)
+	}
+}
+
+// store puts the heads of one row into their places of a slot.
+func (t *storeTask) store(to *rows, x []float32, slot int, s *scratch) {
+	c, n := t.cache, t.cache.shape.HeadDim
+	for head := range c.shape.Heads {
+		row := c.row(t.layer, slot/c.shape.BlockSize, head, slot%c.shape.BlockSize)
+		values := x[head*n : (head+1)*n]
+		if to.q8 == nil {
+			t.b.ops.F32ToF16(to.f16[row*c.dim:(row+1)*c.dim], values)
+			continue
 		}
+		if n < c.dim {
+			s.row = grow(s.row, c.dim)
+			clear(s.row[copy(s.row, values):])
+			values = s.row
+		}
+		s.quants = grow(s.quants, c.dim)
+		s.meta = grow(s.meta, c.dim/kernels.BlockColumns)
+		t.b.ops.Quantize(s.quants, s.meta, values)
+		size := kernels.Q8HeadBytes(c.dim)
+		kernels.QuantizeHead(to.q8[row*size:(row+1)*size], s.quants, s.meta)
 	}
 }

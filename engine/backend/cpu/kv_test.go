@@ -1,0 +1,58 @@
+package cpu
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+)
+
+// TestCacheFillsItsBudget sizes a cache by KVBytes of one block, as the engine does, and
+// sums what is mapped for it.
+func TestCacheFillsItsBudget(t *testing.T) {
+	const budget = 24 << 20
+	for _, kvType := range []string{KVF16, KVQ8} {
+		for _, dim := range []int{64, 80, 256} {
+			t.Run(fmt.Sprint(kvType, " heads of ", dim), func(t *testing.T) {
+				b, err := New(Options{Threads: 1, KVType: kvType})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				shape := backend.KVShape{Layers: 5, Blocks: 1, BlockSize: 16, Heads: 3, HeadDim: dim}
+				shape.Blocks = int(budget / b.KVBytes(shape))
+				kv, err := b.NewKV(shape)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mapped := 0
+				for _, region := range b.memory.regions {
+					mapped += (len(region) + 4095) / 4096 * 4096
+				}
+				if mapped > budget || mapped < budget*95/100 {
+					t.Errorf("%d bytes are mapped for a budget of %d", mapped, budget)
+				}
+				if kv.Bytes() != b.KVBytes(shape) || mapped-int(kv.Bytes()) > 2*4096 {
+					t.Errorf("the cache says %d bytes and was announced with %d, %d are mapped", kv.Bytes(), b.KVBytes(shape), mapped)
+				}
+			})
+		}
+	}
+}
+
+// A q8_0 cache holds 32 values in 34 bytes.
+func TestQuantizedCacheSize(t *testing.T) {
+	b, err := New(Options{Threads: 1, KVType: KVQ8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, c := range []struct {
+		dim  int
+		want int64 // of keys and values of one head's position
+	}{{64, 2 * 68}, {32, 2 * 34}, {80, 2 * 102}, {8, 2 * 34}} {
+		if got := b.KVBytes(backend.KVShape{Layers: 1, Blocks: 1, BlockSize: 1, Heads: 1, HeadDim: c.dim}); got != c.want {
+			t.Errorf("heads of %d: %d bytes, want %d", c.dim, got, c.want)
+		}
+	}
+}
