@@ -32,9 +32,9 @@ type Config struct {
 	Access Access
 	Model  Model
 	Engine engine.Options
-	// Device and Speculative are further keys of engine.
-	Device      Device
-	Speculative Speculative
+	// Device and Draft are further keys of engine.
+	Device Device
+	Draft  Draft
 	// Plugins is the chain, in order. See Plugin.
 	Plugins []Plugin
 	Ledger  Ledger
@@ -90,11 +90,12 @@ type Device struct {
 	KVCacheType string
 }
 
-// Speculative guesses tokens that the model then checks several at a time.
-type Speculative struct {
-	// Method is none, ngram (guess from the text so far) or draft (a smaller
-	// model). Default none; the others are not available yet.
-	Method string
+// Draft is the smaller model that guesses tokens where engine.speculative.method
+// is draft; the other keys of engine.speculative are the engine's own.
+type Draft struct {
+	// Path is its file or name in a hub, as model.path. It must have the same
+	// vocabulary as the model.
+	Path string
 }
 
 // Ledger is the durable record of what was used.
@@ -129,11 +130,10 @@ type Log struct {
 // Default is the configuration of a server that was told nothing.
 func Default() Config {
 	return Config{
-		Host:        host.Default(),
-		Model:       Model{Quantize: "none"},
-		Engine:      engine.Default(),
-		Device:      Device{Name: "auto", KVCacheType: "f16"},
-		Speculative: Speculative{Method: "none"},
+		Host:   host.Default(),
+		Model:  Model{Quantize: "none"},
+		Engine: engine.Default(),
+		Device: Device{Name: "auto", KVCacheType: "f16"},
 		Sim: Sim{
 			PrefillPerToken: 50 * time.Microsecond,
 			StepBase:        5 * time.Millisecond,
@@ -167,8 +167,13 @@ func (c *Config) Validate() error {
 		"ledger.path: %s: a database is not available yet; use a file of JSON lines, with a name that ends in .jsonl", c.Ledger.Path)
 	check(c.Device.Threads >= 0 && c.Device.Threads <= 1024,
 		"engine.threads: %d is not in 0 … 1024; use 0 for the free cores", c.Device.Threads)
-	check(c.Host.Metrics.SpecDecode == "none" || c.Speculative.Method != "none",
-		"metrics.spec_decode: %s needs speculative decoding, and engine.speculative.method is none; use none", c.Host.Metrics.SpecDecode)
+	method := c.Engine.Speculative.Method
+	check(c.Host.Metrics.SpecDecode == "none" || method != engine.SpeculativeNone,
+		"metrics.spec_decode: %s needs speculative decoding, and engine.speculative.method is none; set it to ngram (--speculative-method), or use none", c.Host.Metrics.SpecDecode)
+	check(c.Draft.Path != "" || method != engine.SpeculativeDraft,
+		"engine.speculative.model: method draft needs a smaller model of the same vocabulary; name its file (--speculative-model), or use method ngram")
+	check(c.Draft.Path == "" || method == engine.SpeculativeDraft,
+		"engine.speculative.model: %s guesses nothing while engine.speculative.method is %s; set it to draft, or leave the model out", c.Draft.Path, method)
 	for _, d := range []struct {
 		key  string
 		time time.Duration

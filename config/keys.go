@@ -81,7 +81,11 @@ func (c *Config) keys() []key {
 		{name: "engine.scheduling_policy", value: choice(&e.SchedulingPolicy, engine.PolicyFCFS, engine.PolicyPriority), flag: "scheduling-policy", usage: "who comes first: who came first, or the lower priority"},
 		{name: "engine.max_queued_requests", value: intValue{&e.MaxQueuedRequests}, flag: "max-num-queued-reqs", usage: "waiting requests before 429; 0 is no bound"},
 		{name: "engine.max_queued_tokens", value: intValue{&e.MaxQueuedTokens}, flag: "max-num-queued-tokens", usage: "waiting prompt tokens before 429; 0 is no bound"},
-		{name: "engine.speculative.method", value: choice(&c.Speculative.Method, "none", "ngram", "draft"), only: []string{"none"}},
+		{name: "engine.speculative.method", value: choice(&e.Speculative.Method, engine.SpeculativeNone, engine.SpeculativeNgram, engine.SpeculativeDraft), flag: "speculative-method", usage: "guess tokens that are checked together: from the text, or by a draft model"},
+		{name: "engine.speculative.num_tokens", value: intValue{&e.Speculative.NumTokens}, flag: "speculative-num-tokens", usage: "most tokens guessed at a time; fewer where they do not pay"},
+		{name: "engine.speculative.ngram_max", value: intValue{&e.Speculative.NgramMax}, flag: "speculative-ngram-max", usage: "last tokens by which ngram prefers one place to another"},
+		{name: "engine.speculative.ngram_min", value: intValue{&e.Speculative.NgramMin}, flag: "speculative-ngram-min", usage: "last tokens that must have stood there before"},
+		{name: "engine.speculative.model", value: textValue{&c.Draft.Path}, flag: "speculative-model", usage: "draft model of the same vocabulary, a file or org/repo[:file]"},
 
 		{name: "metrics.log_stats", value: boolValue{&m.LogStats}, flag: "disable-log-stats", usage: "keep no timing statistics", bare: "true", negated: true},
 		{name: "metrics.guarded", value: boolValue{&m.Guarded}, flag: "guard-metrics", usage: "ask for an API key on /metrics too", bare: "true"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
@@ -62,12 +63,14 @@ func TestGoodFiles(t *testing.T) {
 		want.Host.Server.Insecure, want.Host.Server.BodyLimit = true, 4<<20
 		want.Host.Server.MaxConnections, want.Host.Server.ShutdownTimeout = 100, 90*time.Second
 		want.Host.Metrics.PerRequest, want.Host.Metrics.PromptTokensDetails = true, false
+		want.Host.Metrics.SpecDecode, want.Draft.Path = "detailed", "models/small.gguf"
 		want.Model = Model{Path: "models/tiny.gguf", Quantize: "q8_0", ServedNames: []string{"gpt-4.1", "tiny"}}
 		want.Device = Device{Name: "cpu", Threads: 2, KVCacheType: "f16"}
 		want.Engine.PrefixCaching = false
 		e := &want.Engine
 		e.MaxNumSeqs, e.MaxNumBatchedTokens, e.MaxModelLen, e.BlockSize = 8, 256, 1024, 32
 		e.KVCacheMemory, e.MaxQueuedRequests, e.MaxQueuedTokens = 512<<20, 10, 4096
+		e.Speculative = engine.Speculative{Method: engine.SpeculativeDraft, NumTokens: 5, NgramMin: 3, NgramMax: 4}
 		want.Plugins = []Plugin{
 			{Builtin: "metrics", Spec: plugin.Spec{Name: "metrics", MemoryLimit: 16 << 20, Fuel: 5_000_000,
 				Grants: plugin.Grants{Fields: []string{"metrics"}}}},

@@ -208,14 +208,8 @@ func (e *Engine) Context() int { return e.context }
 // Ranks tells whether requests are ranked by their priority.
 func (e *Engine) Ranks() bool { return e.options.SchedulingPolicy == PolicyPriority }
 
-// NumSpeculative is the largest number of tokens that are guessed for a sequence
-// at a time; 0: none are.
-func (e *Engine) NumSpeculative() int {
-	if !e.options.Speculative.on() {
-		return 0
-	}
-	return e.options.Speculative.NumTokens
-}
+// NumSpeculative is that of its options.
+func (e *Engine) NumSpeculative() int { return e.options.Speculative.NumSpeculative() }
 
 // Shape describes the model.
 func (e *Engine) Shape() model.Shape { return e.shape }

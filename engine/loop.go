@@ -340,7 +340,7 @@ func (l *loop) take(q *sequence, id int32, last *End) (finish FinishReason) {
 func (l *loop) tell(w *work, n int, end, took time.Duration) {
 	q := w.seq
 	if w.drafts > 0 {
-		q.life.Drafts.count(w.drafts, min(n, w.sampled-1), q.stream.req.DraftSteps)
+		q.life.Drafts.Count(w.drafts, min(n, w.sampled-1), q.stream.req.DraftSteps)
 		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: min(n, w.sampled-1), Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
 	}
 	e := Event{Kind: Tokens, Time: end, Tokens: n, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}

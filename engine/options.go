@@ -88,7 +88,7 @@ func (o Options) Validate() error {
 	check(o.SchedulingPolicy == PolicyFCFS || o.SchedulingPolicy == PolicyPriority, "scheduling_policy: %q is not one of fcfs, priority", o.SchedulingPolicy)
 	check(o.MaxQueuedRequests >= 0, "max_queued_requests: %d is negative; use 0 for no bound", o.MaxQueuedRequests)
 	check(o.MaxQueuedTokens >= 0, "max_queued_tokens: %d is negative; use 0 for no bound", o.MaxQueuedTokens)
-	return errors.Join(append(faults, o.Speculative.Validate())...)
+	return errors.Join(append(faults, o.Speculative.faults()...)...)
 }
 
 // processStart is the origin of the default clock, one second back so that

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/wasmeter/wasmeter/engine/model"
@@ -36,12 +35,20 @@ const (
 	SpeculativeDraft = "draft"
 )
 
+// NumSpeculative is the largest number of tokens that are guessed for a sequence
+// at a time; 0: none are.
+func (s *Speculative) NumSpeculative() int {
+	if !s.on() {
+		return 0
+	}
+	return s.NumTokens
+}
+
 // on tells whether anything is guessed.
 func (s *Speculative) on() bool { return s.Method != SpeculativeNone }
 
-// Validate collects every fault of what can be configured.
-func (s *Speculative) Validate() error {
-	var faults []error
+// faults lists what is wrong with what can be configured.
+func (s *Speculative) faults() (faults []error) {
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			faults = append(faults, fmt.Errorf("speculative."+format, args...))
@@ -53,7 +60,7 @@ func (s *Speculative) Validate() error {
 	check(s.NgramMin >= 1 && s.NgramMin <= maxSpeculative, "ngram_min: %d is not in 1 … %d", s.NgramMin, maxSpeculative)
 	check(s.NgramMax >= s.NgramMin && s.NgramMax <= maxSpeculative, "ngram_max: %d is not in ngram_min … %d, that is %d … %d",
 		s.NgramMax, maxSpeculative, s.NgramMin, maxSpeculative)
-	return errors.Join(faults...)
+	return faults
 }
 
 // maxSpeculative bounds the guessed tokens of a sequence, and those that are
@@ -75,8 +82,8 @@ type DraftCounts struct {
 // DraftStep is what one step checked for one sequence.
 type DraftStep struct{ Drafted, Accepted uint8 }
 
-// count enters a step.
-func (c *DraftCounts) count(drafted, accepted int, perStep bool) {
+// Count enters a step.
+func (c *DraftCounts) Count(drafted, accepted int, perStep bool) {
 	c.Steps++
 	c.Drafted += drafted
 	c.Accepted += accepted

@@ -117,6 +117,7 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 		r.clientRequestID = r.requestID
 	}
 	request.ID, request.Events = r.requestID, r.chain.WantsEvents()
+	request.DraftSteps = s.options.Metrics.SpecDecode == "detailed"
 	if err := r.admit(c); err != nil {
 		r.settle(c.UserContext())
 		return nil, err

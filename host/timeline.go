@@ -39,6 +39,7 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 		Metadata:           string(g.Metadata),
 		ChainID:            r.chain.ID(),
 	}
+	f.SpecJSON = r.speculation()
 	flag := func(on bool, flag plugin.Flags) {
 		if on {
 			f.Flags |= flag
@@ -83,6 +84,10 @@ func (r *run) addLife(f *plugin.Frame, l *engine.Life) {
 	f.DeviceNS += uint64(l.DeviceTime)
 	f.RecomputedTokens += uint32(l.RecomputedTokens)
 	f.Preemptions += uint32(l.Preemptions)
+	if d := l.Drafts; d != nil {
+		f.DraftedTokens += uint32(d.Drafted)
+		f.AcceptedTokens += uint32(d.Accepted)
+	}
 }
 
 // since is a stamp in nanoseconds since arrival: 0 if it never happened, else at
@@ -113,17 +118,24 @@ func (r *run) choiceTable() []plugin.Choice {
 			LastTokenNS:      r.since(l.Last),
 			DeviceNS:         uint64(l.DeviceTime),
 		}
+		if d := l.Drafts; d != nil {
+			table[i].Drafted, table[i].Accepted, table[i].SpecSteps = uint32(d.Drafted), uint32(d.Accepted), uint32(d.Steps)
+		}
 	}
 	return table
 }
 
 func (r *run) event(e engine.Event) plugin.Event {
+	aux := uint32(e.StepTime / time.Microsecond)
+	if e.Kind == engine.Drafted {
+		aux = uint32(e.Drafts)
+	}
 	return plugin.Event{
 		TimeNS:      r.since(e.Time),
 		Kind:        plugin.EventKind(e.Kind),
 		NumTokens:   uint32(e.Tokens),
 		BatchTokens: uint32(e.BatchTokens),
-		Aux:         uint32(e.StepTime / time.Microsecond),
+		Aux:         aux,
 	}
 }
 

@@ -45,6 +45,11 @@ func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *
 		memory = ", " + bytesText(positions*shape.KVBytes)
 	}
 	line("context", "%d tokens; KV cache of %d tokens%s", e.Context(), positions, memory)
+	if method := c.Engine.Speculative.Method; s.draft != nil {
+		line("drafts", "%s (%s)", c.Draft.Path, s.draft.Shape().Architecture)
+	} else if method != engine.SpeculativeNone {
+		line("drafts", "%s", method)
+	}
 	for _, p := range plugins.list() {
 		line("plugin", "%s, sha256 %s", p.Name(), p.Hash()[:12])
 	}

@@ -52,6 +52,9 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"serve --enable-per-request-metrics --disable-log-stats", 1, "--enable-per-request-metrics: metrics.per_request: per-request metrics need the engine's statistics"},
 		{"serve --per-request-spec-decode-metrics summary", 1, "--per-request-spec-decode-metrics: metrics.spec_decode: summary needs speculative decoding"},
+		{"serve --speculative-method draft", 1, "engine.speculative.model: method draft needs a smaller model"},
+		{"serve --speculative-method eagle", 2, `"eagle" is not one of none, ngram, draft`},
+		{"serve sim --port 0 --speculative-method draft --speculative-model x.gguf", 1, "a simulated device needs no draft model"},
 		{"serve --per-request-spec-decode-metrics verbose", 2, `"verbose" is not one of none, summary, detailed`},
 		{"serve --port 99999", 1, "--port: server.port: 99999 is not in 0 … 65535"},
 		{"serve --prot 1", 2, "unknown flag: --prot; did you mean --port?"},

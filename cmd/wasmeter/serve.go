@@ -140,10 +140,12 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(context.
 
 	counted.metrics = metrics.New(metrics.Options{
 		ModelName: model.names[0], Version: version, LogStats: c.Host.Metrics.LogStats, PrefixCaching: c.Engine.PrefixCaching,
-		Plugins: func() []metrics.LoadedPlugin { return loaded(plugins.current) },
+		NumSpeculative: c.Engine.Speculative.NumSpeculative(),
+		Plugins:        func() []metrics.LoadedPlugin { return loaded(plugins.current) },
 	})
 	options := c.Engine
 	options.Logger, options.Listener = logger, counted.metrics.Listener()
+	options.Speculative.Draft, options.Speculative.DraftTokenizer = model.draft, model.draftTokenizer
 	e, err := engine.New(model.model, model.tokenizer, options)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)

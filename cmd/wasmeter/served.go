@@ -23,23 +23,51 @@ type served struct {
 	// template is nil if the model has none that works: noTemplate says why.
 	template   *chat.Template
 	noTemplate error
-	// file holds the weights' pages while the model is open; nil for sim.
-	file *gguf.File
+	// draft guesses for the model, with the tokenizer of its own; nil without.
+	draft          model.Model // the engine owns and closes it
+	draftTokenizer *tokenizer.Tokenizer
+	// files hold the weights' pages while the models are open; none for sim.
+	files []*gguf.File
 	// size is the file's, in bytes.
 	size int64
 }
 
-// close gives the file back, after the engine has closed the model.
+// close gives the files back, after the engine has closed the models.
 func (s *served) close(logger *slog.Logger) {
-	if s.file != nil {
-		closing(logger, "model file", s.file.Close)
+	for _, file := range s.files {
+		closing(logger, "model file", file.Close)
 	}
 }
 
-// loadModel opens the configured model on the device of this build; one of a
-// hub is fetched first.
+// loadModel opens the configured model on the device of this build, and its
+// draft model if there is one; those of a hub are fetched first.
 func loadModel(ctx context.Context, t terminal, c *config.Config, logger *slog.Logger) (*served, error) {
-	path, name, err := findOnDisk(ctx, t, c.Model.Path, logger)
+	s, err := loadOne(ctx, t, c, c.Model.Path, logger)
+	if err != nil {
+		return nil, err
+	}
+	if s.noTemplate != nil {
+		logger.Warn("chat is not available", "error", s.noTemplate)
+	}
+	if len(c.Model.ServedNames) > 0 {
+		s.names = c.Model.ServedNames
+	}
+	if c.Draft.Path == "" {
+		return s, nil
+	}
+	d, err := loadOne(ctx, t, c, c.Draft.Path, logger)
+	if err != nil {
+		_ = s.model.Close() // the first error is the one to tell
+		s.close(logger)
+		return nil, fmt.Errorf("engine.speculative.model: %w", err)
+	}
+	s.draft, s.draftTokenizer, s.files = d.model, d.tokenizer, append(s.files, d.files...)
+	return s, nil
+}
+
+// loadOne opens a model by its path or its name in a hub.
+func loadOne(ctx context.Context, t terminal, c *config.Config, named string, logger *slog.Logger) (*served, error) {
+	path, name, err := findOnDisk(ctx, t, named, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +84,7 @@ func loadModel(ctx context.Context, t terminal, c *config.Config, logger *slog.L
 		closing(logger, "model file", file.Close)
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if s.names = c.Model.ServedNames; len(s.names) == 0 {
-		s.names = []string{name}
-	}
-	s.size = size
-	if s.noTemplate != nil {
-		logger.Warn("chat is not available", "error", s.noTemplate)
-	}
+	s.names, s.size = []string{name}, size
 	logger.Info("loaded model", "duration", time.Since(begun).Round(time.Millisecond))
 	return s, nil
 }
@@ -81,7 +103,7 @@ func loadFile(c *config.Config, file *gguf.File) (*served, error) {
 		_ = b.Close() // the first error is the one to tell
 		return nil, err
 	}
-	s := &served{model: m, tokenizer: t, file: file}
+	s := &served{model: m, tokenizer: t, files: []*gguf.File{file}}
 	text, err := file.Text("tokenizer.chat_template")
 	if err != nil {
 		text = "" // chat.New says what is missing
@@ -129,6 +151,9 @@ const simTemplate = `{% for message in messages %}{{ message.role }}: {{ message
 
 // simulate makes a device that takes the configured times.
 func simulate(_ context.Context, _ terminal, c *config.Config, _ *slog.Logger) (*served, error) {
+	if c.Draft.Path != "" {
+		return nil, fmt.Errorf("engine.speculative.model: a simulated device needs no draft model; use method ngram, or none")
+	}
 	t := tokenizer.Bytes()
 	end, _ := t.EOS() // Bytes has one; sim refuses any other
 	m, err := sim.New(sim.Options{

@@ -20,6 +20,9 @@ type Options struct {
 	// PrefixCaching says that the engine looks prompts up in a prefix cache.
 	// Without it no lookups are counted.
 	PrefixCaching bool
+	// NumSpeculative is the largest number of tokens that are guessed for a sequence
+	// at a time; 0, for none, leaves their series out.
+	NumSpeculative int
 	// Plugins lists the plugins that requests begin with, at each scrape. Nil:
 	// there are none.
 	Plugins func() []LoadedPlugin

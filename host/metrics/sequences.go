@@ -19,6 +19,10 @@ type sequences struct {
 	prefixQueries, prefixHits, preemptions                prometheus.Counter
 	promptTokens, promptComputed, promptHit, promptCached prometheus.Counter
 	cachedOnDevice, generationTokens                      prometheus.Counter
+	// Without speculation these are nil, and acceptedAt, by a draft's place in its
+	// step, is empty.
+	draftSteps, drafted, accepted prometheus.Counter
+	acceptedAt                    []prometheus.Counter
 	// finished is indexed by reason.
 	finished [engine.Failed + 1]prometheus.Counter
 
@@ -68,6 +72,13 @@ func (s *sequences) event(r *engine.Request, e engine.Event, l *engine.Life) {
 	case engine.Tokens:
 		s.interTokenLatency.Observe(e.Gap.Seconds())
 		s.generationTokens.Add(float64(e.Tokens))
+	case engine.Drafted:
+		s.draftSteps.Inc()
+		s.drafted.Add(float64(e.Drafts))
+		s.accepted.Add(float64(e.Tokens))
+		for _, c := range s.acceptedAt[:e.Tokens] {
+			c.Inc()
+		}
 	case engine.Preempted:
 		s.preemptions.Inc()
 	case engine.Finished, engine.Aborted:

@@ -44,6 +44,7 @@ func newSequences(registry *prometheus.Registry, o Options, c engine.Capacity) *
 	s := &sequences{context: c.Context, prefixCaching: o.PrefixCaching, families: make(map[familyKey]family)}
 	d.state(s, o, c)
 	d.counters(s)
+	d.drafts(s, o.NumSpeculative)
 	d.histograms(s, requestTokensBuckets(c.Context))
 	return s
 }
@@ -103,6 +104,21 @@ func (d declaration) counters(s *sequences) {
 		s.finished[reason] = d.counter("request_success_total", "finished_reason", reason.String(), finished)
 	}
 	d.counter("request_success_total", "finished_reason", "repetition", finished)
+}
+
+// drafts declares what is counted of speculative decoding with up to so many
+// drafts.
+func (d declaration) drafts(s *sequences, most int) {
+	if most == 0 {
+		return
+	}
+	s.draftSteps = d.counter("spec_decode_num_drafts_total", "", "", "Steps that checked drafts, by sequence.")
+	s.drafted = d.counter("spec_decode_num_draft_tokens_total", "", "", "Drafts that were checked.")
+	s.accepted = d.counter("spec_decode_num_accepted_tokens_total", "", "", "Drafts that became part of an answer.")
+	for i := range most {
+		s.acceptedAt = append(s.acceptedAt, d.counter("spec_decode_num_accepted_tokens_per_pos_total", "position", strconv.Itoa(i),
+			"Drafts that became part of an answer, by their place among a step's, from 0."))
+	}
 }
 
 // histograms declares the distributions; tokens are the bounds of token counts.
