@@ -13,13 +13,13 @@ type Decoder struct {
 	ShowControl bool
 	// Whole tells that the tokens are those of a text from its beginning, not the
 	// continuation of one: a space that Encode put before the text, or after a
-	// control token, is left out. Set it before the first token.
+	// control or user-defined token, is left out. Set it before the first token.
 	Whole bool
 
 	tokenizer *Tokenizer
 	held      [utf8.UTFMax]byte // held[:n] begins a rune
 	n         int
-	inside    bool // the last token was none of control
+	inside    bool // the last token was of text: Encode put no space after it
 }
 
 // NewDecoder returns a decoder at the start of a text.
@@ -35,8 +35,9 @@ func (d *Decoder) Flush() string { return string(d.AppendFlush(nil)) }
 // AppendPush is Push without allocation: it appends the text to dst.
 func (d *Decoder) AppendPush(dst []byte, id int32) []byte {
 	control := d.tokenizer.Control(id)
-	begins := !d.inside && !control
-	d.inside = !control
+	whole := d.tokenizer.whole(id)
+	begins := !d.inside && !whole
+	d.inside = !whole
 	if control && !d.ShowControl {
 		return dst
 	}

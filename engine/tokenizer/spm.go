@@ -114,12 +114,12 @@ type part struct {
 
 // appendText implements textEncoder.
 func (s *spm) appendText(dst []int32, text string, begins bool) []int32 {
+	if text == "" {
+		return dst
+	}
 	text = strings.ReplaceAll(text, spaceMark, " ")
 	if begins && s.spacePrefix {
 		text = " " + text
-	}
-	if text == "" {
-		return dst
 	}
 	parts := s.merge(text)
 	for i := int32(0); i >= 0; i = parts[i].next {

@@ -28,6 +28,7 @@ type Tokenizer struct {
 	pieces  []byte  // the bytes of all tokens, one after the other
 	offsets []int   // token id's bytes are pieces[offsets[id]:offsets[id+1]]
 	control []bool  // by id
+	defined []bool  // by id: UserDefined
 	ends    []bool  // by id: EOG
 	ids     []int32 // ids of the control tokens, ascending
 
@@ -41,8 +42,7 @@ type Tokenizer struct {
 }
 
 // A textEncoder appends the tokens of a text in which no special tokens are.
-// begins tells that the text is the first, or follows a control token. The text
-// is empty where a user-defined token is what begins.
+// begins tells that the text is the first, or follows a special token.
 type textEncoder interface {
 	appendText(dst []int32, text string, begins bool) []int32
 }
@@ -68,6 +68,7 @@ func newTokenizer(v Vocab, appendPiece func(dst []byte, text string, typ TokenTy
 	t := &Tokenizer{
 		offsets: make([]int, 1, len(v.Tokens)+1),
 		control: make([]bool, len(v.Tokens)),
+		defined: make([]bool, len(v.Tokens)),
 		ends:    make([]bool, len(v.Tokens)),
 		bos:     v.BOS,
 		eos:     v.EOS,
@@ -77,7 +78,7 @@ func newTokenizer(v Vocab, appendPiece func(dst []byte, text string, typ TokenTy
 	for i, text := range v.Tokens {
 		id, typ := int32(i), v.typeOf(i)
 		t.addToken(id, text, typ, appendPiece)
-		if typ == UserDefined {
+		if t.defined[id] = typ == UserDefined; t.defined[id] {
 			inText = append(inText, spelling{text, id})
 		}
 		if typ == UserDefined || t.control[i] {
@@ -172,8 +173,8 @@ func endsGeneration(text string) bool {
 
 // Encode appends the ids of text to dst. It adds no BOS; see AddBOS. Where the
 // vocabulary asks for it, a space is put before a text that dst's last token
-// does not continue: the first, and one after a control token. A byte that the
-// vocabulary has no token for is left out, as llama.cpp and the Hugging Face
+// does not continue: the first, and one after a control or user-defined token,
+// as llama.cpp and the Hugging Face library have it. A byte that the vocabulary has no token for is left out, as llama.cpp and the Hugging Face
 // library do: the model has no way to be told of it. Bytes that are not UTF-8
 // are encoded as they are.
 func (t *Tokenizer) Encode(dst []int32, text string, mode Special) []int32 {
@@ -181,17 +182,15 @@ func (t *Tokenizer) Encode(dst []int32, text string, mode Special) []int32 {
 	if mode == Parsed {
 		specials = t.parsed
 	}
-	begins := len(dst) == 0 || t.Control(dst[len(dst)-1])
+	begins := len(dst) == 0 || t.whole(dst[len(dst)-1])
 	for {
 		start, end, id := specials.find(text)
-		if start > 0 || id != None && !t.control[id] {
-			dst = t.text.appendText(dst, text[:start], begins)
-		}
+		dst = t.text.appendText(dst, text[:start], begins)
 		if id == None {
 			return dst
 		}
 		dst = append(dst, id)
-		text, begins = text[end:], t.control[id]
+		text, begins = text[end:], true
 	}
 }
 
@@ -213,6 +212,9 @@ func (t *Tokenizer) EOG(id int32) bool { return t.has(id) && t.ends[id] }
 
 // Control tells whether the token steers the model rather than spelling text.
 func (t *Tokenizer) Control(id int32) bool { return t.has(id) && t.control[id] }
+
+// whole tells whether the token is recognised in a text before any merging.
+func (t *Tokenizer) whole(id int32) bool { return t.has(id) && (t.control[id] || t.defined[id]) }
 
 // Piece returns the bytes of a token, which may be part of a rune; those of a
 // control token are its spelling. An id outside the vocabulary has none. The
