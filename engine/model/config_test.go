@@ -37,6 +37,11 @@ func (f *tinyFile) floats(name string, values []float32, shape ...uint64) {
 	f.tensors = append(f.tensors, gguf.Tensor{Name: name, Type: gguf.F32, Shape: shape, Data: data})
 }
 
+// tensor returns a tensor, to be changed.
+func (f *tinyFile) tensor(name string) *gguf.Tensor {
+	return &f.tensors[slices.IndexFunc(f.tensors, func(t gguf.Tensor) bool { return t.Name == name })]
+}
+
 func (f *tinyFile) remove(name string) {
 	f.tensors = slices.DeleteFunc(f.tensors, func(t gguf.Tensor) bool { return t.Name == name })
 }
@@ -76,7 +81,7 @@ func TestRefusals(t *testing.T) {
 		want   []string // parts of the error
 	}{
 		{"no architecture", func(f *tinyFile) { f.set("general.architecture", nil) }, []string{"general.architecture"}},
-		{"other architecture", func(f *tinyFile) { f.set("general.architecture", "mamba") }, []string{`"mamba"`, "supported are: llama"}},
+		{"other architecture", func(f *tinyFile) { f.set("general.architecture", "mamba") }, []string{`"mamba"`, "supported are: llama, qwen2, qwen3, gemma3"}},
 		{"no layers", func(f *tinyFile) { f.set("llama.block_count", nil) }, []string{"llama.block_count"}},
 		{"zero layers", func(f *tinyFile) { f.set("llama.block_count", uint32(0)) }, []string{"llama.block_count: 0 is not between 1 and"}},
 		{"too many layers", func(f *tinyFile) { f.set("llama.block_count", uint32(math.MaxUint32)) }, []string{"llama.block_count: 4294967295"}},
@@ -111,6 +116,13 @@ func TestRefusals(t *testing.T) {
 		{"unknown tensor", func(f *tinyFile) { f.floats("blk.0.attn_output.bias", ones(96), 96) }, []string{`"blk.0.attn_output.bias" is not known`}},
 		{"bias of another length", func(f *tinyFile) { f.floats("blk.0.attn_k.bias", ones(96), 96) }, []string{`"blk.0.attn_k.bias" has shape [96], want [32]`}},
 		{"rope factors of another length", func(f *tinyFile) { f.floats("rope_freqs.weight", ones(4), 4) }, []string{`"rope_freqs.weight" has shape [4], want [8]`}},
+		{"NaN in a norm", func(f *tinyFile) { f.floats("output_norm.weight", append(ones(95), float32(math.NaN())), 96) }, []string{`"output_norm.weight": element 95 is NaN`, "damaged"}},
+		{"infinite scale", func(f *tinyFile) { f.tensor("token_embd.weight").Data[34+1] = 0x7c }, []string{`"token_embd.weight": a scale of block 1, elements 32 to 63, is `, "damaged"}},
+		{"type that nobody reads", func(f *tinyFile) {
+			t := f.tensor("blk.0.ffn_down.weight")
+			t.Type, t.Data = 23, make([]byte, 96*136) // 256 elements in 136 bytes
+		}, []string{`"blk.0.ffn_down.weight"`, "IQ4_XS is not supported", "Q4_K"}},
+		{"rope factor infinite", func(f *tinyFile) { f.floats("rope_freqs.weight", append(ones(7), float32(math.Inf(1))), 8) }, []string{`"rope_freqs.weight": element 7 is +Inf`}},
 		{"rope factor zero", func(f *tinyFile) { f.floats("rope_freqs.weight", make([]float32, 8), 8) }, []string{`"rope_freqs.weight": element 0 is 0`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -126,6 +138,77 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestArchitectureRefusals changes the tiny models of the other architectures.
+func TestArchitectureRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tiny   string
+		change func(f *tinyFile)
+		want   []string // parts of the error
+	}{
+		{"no bias", "qwen2", func(f *tinyFile) { f.remove("blk.1.attn_k.bias") }, []string{`"blk.1.attn_k.bias" is missing`}},
+		{"bias of an output", "qwen2", func(f *tinyFile) { f.floats("output.bias", make([]float32, 101), 101) }, []string{`"output.bias" is not known`}},
+		{"keys of another architecture", "qwen2", func(f *tinyFile) { f.set("general.architecture", "qwen3") }, []string{"qwen3.block_count"}},
+		{"no query norm", "qwen3", func(f *tinyFile) { f.remove("blk.0.attn_q_norm.weight") }, []string{`"blk.0.attn_q_norm.weight" is missing`, "[24]"}},
+		{"biases", "qwen3", func(f *tinyFile) { f.floats("blk.0.attn_q.bias", make([]float32, 144), 144) }, []string{`"blk.0.attn_q.bias" is not known`}},
+		{"experts", "qwen3", func(f *tinyFile) { f.set("qwen3.expert_count", uint32(4)) }, []string{"qwen3.expert_count", "mixtures of experts"}},
+		{"yarn", "qwen3", func(f *tinyFile) { f.set("qwen3.rope.scaling.type", "yarn") }, []string{`qwen3.rope.scaling.type: "yarn"`}},
+		{"no norm after a branch", "gemma3", func(f *tinyFile) { f.remove("blk.0.post_ffw_norm.weight") }, []string{`"blk.0.post_ffw_norm.weight" is missing`}},
+		{"window zero", "gemma3", func(f *tinyFile) { f.set("gemma3.attention.sliding_window", uint32(0)) }, []string{"gemma3.attention.sliding_window: 0"}},
+		{"window of text", "gemma3", func(f *tinyFile) { f.set("gemma3.attention.sliding_window", "wide") }, []string{"gemma3.attention.sliding_window", "string"}},
+		{"pattern zero", "gemma3", func(f *tinyFile) { f.set("gemma3.attention.sliding_window_pattern", uint32(0)) }, []string{"sliding_window_pattern: 0"}},
+		{"local base negative", "gemma3", func(f *tinyFile) { f.set("gemma3.rope.freq_base_swa", float32(-1)) }, []string{"gemma3.rope.freq_base_swa: -1"}},
+		{"capped logits", "gemma3", func(f *tinyFile) { f.set("gemma3.final_logit_softcapping", float32(30)) }, []string{"final_logit_softcapping: found 30", "not supported"}},
+	} {
+		t.Run(c.tiny+" "+c.name, func(t *testing.T) {
+			f := &tinyFile{}
+			f.metadata, f.tensors = backendtest.TinyFloat(c.tiny)
+			c.change(f)
+			_, err := f.load(t)
+			if err == nil {
+				t.Fatalf("no error, want one with %q", c.want)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q lacks %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+// TestGemmaKeys checks what the keys of local layers do to the logits.
+func TestGemmaKeys(t *testing.T) {
+	gemma := func(change func(f *tinyFile)) []float32 {
+		f := &tinyFile{}
+		f.metadata, f.tensors = backendtest.TinyFloat("gemma3")
+		change(f)
+		return logitsOf(t, f)
+	}
+	plain := gemma(func(*tinyFile) {})
+	for _, c := range []struct {
+		name   string
+		change func(f *tinyFile)
+		same   bool
+	}{
+		{"default local base", func(f *tinyFile) { f.set("gemma3.rope.freq_base_swa", float32(10000)) }, true},
+		{"local base", func(f *tinyFile) { f.set("gemma3.rope.freq_base_swa", float32(5000)) }, false},
+		{"window beyond the text", func(f *tinyFile) { f.set("gemma3.attention.sliding_window", uint32(4)) }, true},
+		{"window inside the text", func(f *tinyFile) { f.set("gemma3.attention.sliding_window", uint32(3)) }, false},
+		{"all layers global", func(f *tinyFile) { f.set("gemma3.attention.sliding_window_pattern", uint32(1)) }, false},
+		{"no window", func(f *tinyFile) { f.set("gemma3.attention.sliding_window", nil) }, false},
+		{"global base", func(f *tinyFile) { f.set("gemma3.rope.freq_base", float32(10000)) }, false},
+	} {
+		if same := slices.Equal(gemma(c.change), plain); same != c.same {
+			t.Errorf("%s: logits equal to the plain file's: %t, want %t", c.name, same, c.same)
+		}
+	}
+	global := gemma(func(f *tinyFile) { f.set("gemma3.attention.sliding_window_pattern", uint32(1)) })
+	if none := gemma(func(f *tinyFile) { f.set("gemma3.attention.sliding_window", nil) }); !slices.Equal(global, none) {
+		t.Error("without local layers the logits differ from those without a window")
 	}
 }
 
@@ -152,9 +235,6 @@ func logitsOf(t *testing.T, f *tinyFile) []float32 {
 // give the same logits; others must not be ignored.
 func TestOptionalParts(t *testing.T) {
 	plain := logitsOf(t, newTinyFile())
-	embedding := func(f *tinyFile) gguf.Tensor {
-		return f.tensors[slices.IndexFunc(f.tensors, func(t gguf.Tensor) bool { return t.Name == "token_embd.weight" })]
-	}
 	factors := func(x float32) []float32 { return slices.Repeat([]float32{x}, 8) }
 	for _, c := range []struct {
 		name   string
@@ -167,7 +247,7 @@ func TestOptionalParts(t *testing.T) {
 		{"scaling none", func(f *tinyFile) { f.set("llama.rope.scaling.type", "none") }, true},
 		{"rope factors of one", func(f *tinyFile) { f.floats("rope_freqs.weight", factors(1), 8) }, true},
 		{"output like the embedding", func(f *tinyFile) {
-			t := embedding(f)
+			t := *f.tensor("token_embd.weight")
 			t.Name = "output.weight"
 			f.tensors = append(f.tensors, t)
 		}, true},

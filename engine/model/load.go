@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
@@ -69,6 +70,10 @@ func (l *loader) weight(name string, shape []uint64) backend.Weight {
 	if !ok {
 		return nil
 	}
+	if err := t.CheckFinite(); err != nil {
+		l.err = fmt.Errorf("model file: tensor %q: %w: the file is damaged", name, err)
+		return nil
+	}
 	w, err := l.backend.NewWeight(t)
 	if err != nil {
 		l.err = fmt.Errorf("model file: %w", err)
@@ -130,7 +135,7 @@ func (l *loader) ropeFactors(freqs []float32) {
 		return
 	}
 	for i, factor := range factors {
-		if !(factor > 0) {
+		if !(factor > 0) || math.IsInf(float64(factor), 0) {
 			l.err = fmt.Errorf("model file: tensor %q: element %d is %g, want a positive number", name, i, factor)
 			return
 		}
