@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/gguf"
 )
 
 // longPrompt crosses blocks, steps and the segments in which backends are
@@ -21,9 +22,26 @@ func runChunks(r *trial, seq int, lengths ...int) {
 	}
 }
 
+// trialModels are run by each test of whole models: one with weights of many
+// types, and one of which layers see a window.
+var trialModels = map[string]func() ([]gguf.KeyValue, []gguf.Tensor){
+	"llama":  TinyLlama,
+	"gemma3": func() ([]gguf.KeyValue, []gguf.Tensor) { return TinyFloat("gemma3") },
+}
+
+// eachModel runs a test with each of the models.
+func eachModel(t *testing.T, test func(t *testing.T, file *gguf.File)) {
+	for name, parts := range trialModels {
+		t.Run(name, func(t *testing.T) {
+			metadata, tensors := parts()
+			test(t, File(t, metadata, tensors))
+		})
+	}
+}
+
 // testModel compares a whole model with the reference.
-func testModel(t *testing.T, open func(t *testing.T) backend.Backend, tolerance float64) {
-	got, want := newTrial(t, open(t), longPrompt), newTrial(t, NewReference(MaxRows), longPrompt)
+func testModel(t *testing.T, file *gguf.File, open func(t *testing.T) backend.Backend, tolerance float64) {
+	got, want := newTrial(t, file, open(t), longPrompt), newTrial(t, file, NewReference(MaxRows), longPrompt)
 	runChunks(got, 0, MaxRows)
 	runChunks(want, 0, MaxRows)
 	compare(t, got.logits[0], want.logits[0], tolerance)
@@ -46,9 +64,9 @@ func runBatched(r *trial) {
 
 // testAloneOrBatched demands the same bits of a sequence that runs alone and of
 // one among others.
-func testAloneOrBatched(t *testing.T, open func(t *testing.T) backend.Backend) {
+func testAloneOrBatched(t *testing.T, file *gguf.File, open func(t *testing.T) backend.Backend) {
 	lengths := []int{4, 30, 10, 19, 22}
-	batched, alone := newTrial(t, open(t), lengths...), newTrial(t, open(t), lengths...)
+	batched, alone := newTrial(t, file, open(t), lengths...), newTrial(t, file, open(t), lengths...)
 	runBatched(batched)
 	for seq := range lengths {
 		runChunks(alone, seq, lengths[seq]-3, 1)
@@ -57,18 +75,22 @@ func testAloneOrBatched(t *testing.T, open func(t *testing.T) backend.Backend) {
 }
 
 // testWholeOrChunked demands the same bits however a prompt is cut into steps.
-func testWholeOrChunked(t *testing.T, open func(t *testing.T) backend.Backend) {
-	whole, chunked := newTrial(t, open(t), longPrompt), newTrial(t, open(t), longPrompt)
+func testWholeOrChunked(t *testing.T, file *gguf.File, open func(t *testing.T) backend.Backend) {
+	whole, chunked := newTrial(t, file, open(t), longPrompt), newTrial(t, file, open(t), longPrompt)
 	runChunks(whole, 0, MaxRows)
 	runChunks(chunked, 0, 1, 2, 5, 16, 17, 3)
 	identical(t, "whole", whole, "chunked", chunked)
 }
 
-// Identical demands the same bits of two backends, such as one with one thread
-// and one with several.
-func Identical(t *testing.T, one, other backend.Backend) {
+// Identical demands the same bits of two kinds of backend, such as one with one
+// thread and one with several.
+func Identical(t *testing.T, one, other func() backend.Backend) {
+	eachModel(t, func(t *testing.T, file *gguf.File) { testIdentical(t, file, one(), other()) })
+}
+
+func testIdentical(t *testing.T, file *gguf.File, one, other backend.Backend) {
 	lengths := []int{longPrompt, 30, 4, 19}
-	trials := [2]*trial{newTrial(t, one, lengths...), newTrial(t, other, lengths...)}
+	trials := [2]*trial{newTrial(t, file, one, lengths...), newTrial(t, file, other, lengths...)}
 	for _, r := range trials {
 		for range 4 {
 			r.step(share{0, 74})

@@ -44,9 +44,11 @@ func Run(t *testing.T, open func(t *testing.T) backend.Backend, tolerance Tolera
 	}
 	t.Run("not finite", func(t *testing.T) { testNotFinite(t, open(t)) })
 	t.Run("damaged model", func(t *testing.T) { testDamagedModel(t, open) })
-	t.Run("model", func(t *testing.T) { testModel(t, open, tolerance.Model) })
-	t.Run("alone or batched", func(t *testing.T) { testAloneOrBatched(t, open) })
-	t.Run("whole or chunked", func(t *testing.T) { testWholeOrChunked(t, open) })
+	eachModel(t, func(t *testing.T, file *gguf.File) {
+		t.Run("model", func(t *testing.T) { testModel(t, file, open, tolerance.Model) })
+		t.Run("alone or batched", func(t *testing.T) { testAloneOrBatched(t, file, open) })
+		t.Run("whole or chunked", func(t *testing.T) { testWholeOrChunked(t, file, open) })
+	})
 }
 
 // operation is a test of one operation: it computes the same on any backend.

@@ -168,7 +168,7 @@ func File(t *testing.T, metadata []gguf.KeyValue, tensors []gguf.Tensor) *gguf.F
 	return file
 }
 
-// trial runs TinyLlama step by step and keeps the logits of every position.
+// trial runs a tiny model step by step and keeps the logits of every position.
 type trial struct {
 	t      *testing.T
 	model  model.Model
@@ -182,9 +182,9 @@ const trialBlockSize = 16
 
 // newTrial makes a trial of sequences of the given lengths, with the same
 // random tokens for the same lengths.
-func newTrial(t *testing.T, b backend.Backend, lengths ...int) *trial {
+func newTrial(t *testing.T, file *gguf.File, b backend.Backend, lengths ...int) *trial {
 	t.Helper()
-	m, err := model.Load(TinyFile(t), b)
+	m, err := model.Load(file, b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,19 +52,27 @@ func TestSuiteWithQuantizedCache(t *testing.T) {
 }
 
 func TestQuantizedCacheIsIdentical(t *testing.T) {
-	backendtest.Identical(t, openKV(t, 1, kernels.Best(), cpu.KVQ8), openKV(t, 3, kernels.Best(), cpu.KVQ8))
-	backendtest.Identical(t, openKV(t, 1, kernels.Generic, cpu.KVQ8), openKV(t, 1, kernels.Best(), cpu.KVQ8))
+	backendtest.Identical(t,
+		func() backend.Backend { return openKV(t, 1, kernels.Best(), cpu.KVQ8) },
+		func() backend.Backend { return openKV(t, 3, kernels.Best(), cpu.KVQ8) })
+	backendtest.Identical(t,
+		func() backend.Backend { return openKV(t, 1, kernels.Generic, cpu.KVQ8) },
+		func() backend.Backend { return openKV(t, 1, kernels.Best(), cpu.KVQ8) })
 }
 
 func TestThreadsDoNotChangeResults(t *testing.T) {
 	for _, threads := range []int{2, 3, 5} {
-		backendtest.Identical(t, open(t, 1, kernels.Best()), open(t, threads, kernels.Best()))
+		backendtest.Identical(t,
+			func() backend.Backend { return open(t, 1, kernels.Best()) },
+			func() backend.Backend { return open(t, threads, kernels.Best()) })
 	}
 }
 
 // A level is a matter of speed: kernels/cpu defines results bit for bit.
 func TestLevelsDoNotChangeResults(t *testing.T) {
 	for _, level := range kernels.Levels()[1:] {
-		backendtest.Identical(t, open(t, 1, kernels.Generic), open(t, 1, level))
+		backendtest.Identical(t,
+			func() backend.Backend { return open(t, 1, kernels.Generic) },
+			func() backend.Backend { return open(t, 1, level) })
 	}
 }
