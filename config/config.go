@@ -85,8 +85,10 @@ type Device struct {
 	// Threads is the number of computing threads, 0 … 1024. Default 0: the
 	// cores that are free to this process, by affinity and cgroup quota.
 	Threads int
-	// KVCacheType is how keys and values are stored, f16 or q8_0. Default f16;
-	// q8_0 is not available yet.
+	// KVCacheType is how keys and values are stored, f16 or q8_0. q8_0 takes 17/32
+	// of the memory, so the same engine.kv_cache_memory holds nearly twice the
+	// tokens and long contexts are read faster; it errs by up to 1/254 of the
+	// largest of 32 values. Default f16.
 	KVCacheType string
 }
 

@@ -75,7 +75,7 @@ func (c *Config) keys() []key {
 		{name: "engine.max_model_len", value: intValue{&e.MaxModelLen}, flag: "max-model-len", usage: "prompt and output together; 0 takes the model's"},
 		{name: "engine.block_size", value: intValue{&e.BlockSize}, flag: "block-size", usage: "tokens of a KV block"},
 		{name: "engine.kv_cache_memory", value: sizeValue{&e.KVCacheMemory}, flag: "kv-cache-memory", usage: "memory for keys and values"},
-		{name: "engine.kv_cache_type", value: choice(&c.Device.KVCacheType, "f16", "q8_0"), flag: "kv-cache-type", usage: "how keys and values are stored", only: []string{"f16"}},
+		{name: "engine.kv_cache_type", value: choice(&c.Device.KVCacheType, "f16", "q8_0"), flag: "kv-cache-type", usage: "how keys and values are stored"},
 		{name: "engine.enable_prefix_caching", value: boolValue{&e.PrefixCaching}, flag: "enable-prefix-caching", usage: "keep and share equal beginnings of prompts", bare: "true"},
 		{name: "engine.prefix_cache_scope", value: choice(&c.Host.PrefixCacheScope, host.PrefixCacheTenant, host.PrefixCacheGlobal), flag: "prefix-cache-scope", usage: "who shares them"},
 		{name: "engine.scheduling_policy", value: choice(&e.SchedulingPolicy, engine.PolicyFCFS, engine.PolicyPriority), flag: "scheduling-policy", usage: "who comes first: who came first, or the lower priority"},

@@ -15,5 +15,5 @@ func newBackend(c *config.Config) (backend.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cpu.New(cpu.Options{Threads: c.Device.Threads, Level: level.String(), MaxRows: c.Engine.MaxNumBatchedTokens})
+	return cpu.New(cpu.Options{Threads: c.Device.Threads, Level: level.String(), MaxRows: c.Engine.MaxNumBatchedTokens, KVType: c.Device.KVCacheType})
 }
