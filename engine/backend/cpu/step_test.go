@@ -16,10 +16,9 @@ import (
 	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
-// tinyModel loads backendtest.TinyLlama.
-func tinyModel(t *testing.T, b backend.Backend) model.Model {
+func loadModel(t *testing.T, file *gguf.File, b backend.Backend) model.Model {
 	t.Helper()
-	m, err := model.Load(backendtest.TinyFile(t), b)
+	m, err := model.Load(file, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +31,19 @@ func tinyModel(t *testing.T, b backend.Backend) model.Model {
 }
 
 func TestStepsDoNotAllocate(t *testing.T) {
+	files := map[string]*gguf.File{"quantised": backendtest.TinyFile(t)}
+	for _, name := range []string{"llama", "qwen2", "qwen3", "gemma3"} {
+		metadata, tensors := backendtest.TinyFloat(name)
+		files[name] = backendtest.File(t, metadata, tensors)
+	}
+	for name, file := range files {
+		t.Run(name, func(t *testing.T) { testStepsDoNotAllocate(t, file) })
+	}
+}
+
+func testStepsDoNotAllocate(t *testing.T, file *gguf.File) {
 	for _, threads := range []int{1, 2} {
-		m := tinyModel(t, open(t, threads, kernels.Best()))
+		m := loadModel(t, file, open(t, threads, kernels.Best()))
 		if err := m.Reserve(40, 16); err != nil {
 			t.Fatal(err)
 		}
