@@ -130,11 +130,12 @@ func (d *drafter) draft(plan []work, l *loop) {
 			d.fail(err, plan)
 			return
 		}
+		own := l.drawing.own()
 		for i, w := range d.work {
 			q, g := w.seq, w.seq.guesses
 			n := len(g.drafts)
 			d.row = widen(d.row, logits[i*d.vocab:(i+1)*d.vocab])
-			g.drafts = append(g.drafts, q.sampler.Draw(l.scratch, d.row, len(q.tokens)+n, l.bans(q, n)))
+			g.drafts = append(g.drafts, q.sampler.Draw(own.scratch, d.row, len(q.tokens)+n, l.drawing.bans(own, q, n)))
 		}
 		took := d.now() - begun
 		d.took += took

@@ -132,9 +132,8 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 			maxSeqs: o.MaxNumSeqs,
 			pace:    pace{target: o.ITLTarget},
 		},
-		ends:    endTokens(t),
+		drawing: newDrawing(m, endTokens(t)),
 		streams: make(map[*Stream][]*sequence),
-		scratch: sample.NewScratch(shape.Vocab),
 	}
 	if e.options.Speculative.on() {
 		if l.speculation, err = newSpeculation(&e.options, t, shape, blocks); err != nil {

@@ -8,16 +8,15 @@ import (
 	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
-// loop is the one goroutine that owns scheduler, sequences, blocks, sampler
-// scratch and model. It never waits for a reader.
+// loop is the one goroutine that owns scheduler, sequences, blocks, drawing and
+// model. It never waits for a reader.
 type loop struct {
 	engine    *Engine
 	options   *Options // the engine's
 	scheduler scheduler
 	// speculation is nil where nothing is guessed.
 	speculation *speculation
-	// ends are the model's end tokens.
-	ends []int32
+	drawing     *drawing
 	// streams holds the sequences that have not ended, by stream; a choice that
 	// has ended is nil.
 	streams map[*Stream][]*sequence
@@ -27,13 +26,10 @@ type loop struct {
 	deadline time.Duration
 
 	// The rest is storage reused from step to step.
-	inbox   []command
-	batch   backend.Batch
-	scratch *sample.Scratch
-	sampled []sample.Token // in the order of the batch's Sample list
-	banned  []int32
-	text    []byte
-	slow    []*Stream // to be aborted after the step
+	inbox []command
+	batch backend.Batch
+	text  []byte
+	slow  []*Stream // to be aborted after the step
 }
 
 // run steps until the engine is closed.
@@ -161,7 +157,7 @@ func (l *loop) step() {
 	fill(&l.batch, plan)
 	logits, err := l.engine.model.Forward(&l.batch)
 	if err == nil {
-		l.sampleAll(plan, logits)
+		l.drawing.all(plan, logits)
 	}
 	end := l.options.Now()
 	l.attribute(plan, end-start)
@@ -179,60 +175,6 @@ func (l *loop) step() {
 	l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Prompt: prompt, Sampled: sampled, Preemptions: preemptions})
 }
 
-// sampleAll draws the tokens of each sequence whose known tokens are all computed,
-// and scores prompts, from the logits of the batch's Sample list, in its order.
-func (l *loop) sampleAll(plan []work, logits []float32) {
-	l.sampled = l.sampled[:0]
-	vocab := l.engine.shape.Vocab
-	next := func() []float32 {
-		row := logits[:vocab]
-		logits = logits[vocab:]
-		return row
-	}
-	for i := range plan {
-		w, q := &plan[i], plan[i].seq
-		if q.scored != nil {
-			for p := max(q.computed, len(q.scored)-1); p < min(q.computed+w.rows, q.prompt-1); p++ {
-				q.scored = append(q.scored, l.scratch.Score(next(), q.tokens[p+1], q.stream.req.Sampling.Logprobs))
-			}
-		}
-		if w.rows == q.pending() {
-			l.sample(w, next)
-		}
-	}
-}
-
-// sample draws a sequence's next token, and goes on from row to row while each is
-// the draft that the next row was computed with.
-func (l *loop) sample(w *work, next func() []float32) {
-	q, right := w.seq, true
-	for i := range w.drafts + 1 {
-		row := next()
-		if !right {
-			continue // computed after a token that the text does not have
-		}
-		token := q.sampler.Sample(l.scratch, row, len(q.tokens)+i, l.bans(q, i))
-		q.sampler.Accept(token.ID)
-		l.sampled = append(l.sampled, token)
-		w.sampled++
-		right = i < w.drafts && token.ID == q.guesses.drafts[i]
-	}
-}
-
-// bans lists the tokens that q may not draw when it has drawn so many in this
-// step: what would end it too early.
-func (l *loop) bans(q *sequence, drawn int) []int32 {
-	r := q.stream.req
-	if q.output()+drawn >= r.MinTokens {
-		return nil
-	}
-	l.banned = append(l.banned[:0], r.StopTokens...)
-	if !r.IgnoreEOS {
-		l.banned = append(l.banned, l.ends...)
-	}
-	return l.banned
-}
-
 // attribute shares a step's time among its sequences by rows, to the
 // nanosecond: what the division leaves goes to the first rows.
 func (l *loop) attribute(plan []work, d time.Duration) {
@@ -248,7 +190,6 @@ func (l *loop) attribute(plan []work, d time.Duration) {
 // advance enters the step's results into its sequences and returns how many
 // prompt tokens were computed for the first time, and how many tokens came out.
 func (l *loop) advance(plan []work, end, took time.Duration) (prompt, sampled int) {
-	tokens := l.sampled
 	for i := range plan {
 		w, q := &plan[i], plan[i].seq
 		from := q.computed
@@ -260,9 +201,8 @@ func (l *loop) advance(plan []work, end, took time.Duration) (prompt, sampled in
 		if size := l.options.BlockSize; l.options.PrefixCaching && q.shares() {
 			q.life.CacheWriteTokens += max(min(q.computed, q.prompt)/size-known/size, 0) * size
 		}
-		if w.sampled > 0 {
-			sampled += l.accept(w, tokens[:w.sampled], end, took)
-			tokens = tokens[w.sampled:]
+		if len(w.tokens) > 0 {
+			sampled += l.accept(w, w.tokens, end, took)
 		}
 	}
 	if l.speculation != nil {
@@ -311,7 +251,7 @@ func (l *loop) take(q *sequence, id int32, last *End) (finish FinishReason) {
 	q.tokens = append(q.tokens, id)
 	q.life.CompletionTokens++
 	switch {
-	case !r.IgnoreEOS && slices.Contains(l.ends, id):
+	case !r.IgnoreEOS && slices.Contains(l.drawing.ends, id):
 		finish = Stop
 	case slices.Contains(r.StopTokens, id):
 		finish, last.StopToken = Stop, id
@@ -340,8 +280,13 @@ func (l *loop) take(q *sequence, id int32, last *End) (finish FinishReason) {
 func (l *loop) tell(w *work, n int, end, took time.Duration) {
 	q := w.seq
 	if w.drafts > 0 {
+<<<<<<< HEAD
 		q.life.Drafts.Count(w.drafts, min(n, w.sampled-1), q.stream.req.DraftSteps)
 		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: min(n, w.sampled-1), Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
+=======
+		q.life.Drafts.count(w.drafts, min(n, len(w.tokens)-1), q.stream.req.DraftSteps)
+		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: min(n, len(w.tokens)-1), Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
+>>>>>>> d2f5a29 (wip)
 	}
 	e := Event{Kind: Tokens, Time: end, Tokens: n, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}
 	if q.life.First == 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/wasmeter/wasmeter/engine/kvcache"
+	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
 // scheduler decides what each step computes. There are no prefill and decode
@@ -34,8 +35,8 @@ type scheduler struct {
 type work struct {
 	seq          *sequence
 	rows, drafts int
-	// sampled is the number of tokens that came of it.
-	sampled int
+	// tokens came of it.
+	tokens []sample.Token
 }
 
 // all is the number of rows, drafts among them.

@@ -135,3 +135,14 @@ type Backend interface {
 	// Close releases the device and everything on it.
 	Close() error
 }
+
+// Sharer is a Backend with threads on the host that have nothing to do between
+// two steps. They do other work in the meantime; no step may run.
+type Sharer interface {
+	// Threads is the number of threads, the caller's included.
+	Threads() int
+	// Share has the threads call do for each of the parts, in any order, and
+	// returns when all are done. thread is the number of the one that calls, from
+	// 0; each does one part at a time.
+	Share(parts int, do func(part, thread int))
+}

@@ -27,6 +27,25 @@ type decoder struct {
 	gated    backend.Tensor    // [rows, hidden]
 }
 
+// Threads implements Sharer.
+func (d *decoder) Threads() int {
+	if s, ok := d.backend.(backend.Sharer); ok {
+		return s.Threads()
+	}
+	return 1
+}
+
+// Share implements Sharer.
+func (d *decoder) Share(parts int, do func(part, thread int)) {
+	if s, ok := d.backend.(backend.Sharer); ok {
+		s.Share(parts, do)
+		return
+	}
+	for part := range parts {
+		do(part, 0)
+	}
+}
+
 // attention holds the weights of a layer's attention.
 type attention struct {
 	norm   backend.Weight    // [width]

@@ -21,6 +21,10 @@ type Model interface {
 	Close() error
 }
 
+// Sharer is a Model that lends the threads of its backend, if it has some on the
+// host.
+type Sharer backend.Sharer
+
 // Shape is what the engine and the host must know of a model.
 type Shape struct {
 	// Name is the model's own name, from its file.

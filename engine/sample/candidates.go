@@ -172,9 +172,16 @@ func (s *Scratch) cut(entries []entry, k int) []entry {
 func (s *Scratch) topShare(logits []float32, peak float32, scale, p float64) []entry {
 	total := s.ops.SumWeights(logits, peak, scale)
 	n := need(p, total)
-	// As in nucleus: what is below this share need not even be listed.
-	share := (total - n) / uint64(len(logits))
-	return s.nucleus(s.heavy(logits, peak, scale, max(share, 1)), n)
+	// As in nucleus: what is below this share need not be listed. Most rows need
+	// far less, so that the list begins at some octaves below the peak and grows.
+	share := max((total-n)/uint64(len(logits)), 1)
+	const octaves = 6
+	for least := uint64(kernels.OneWeight); ; {
+		least = max(least>>octaves, share)
+		if list := s.heavy(logits, peak, scale, least); least == share || sum(list) >= n {
+			return s.nucleus(list, n)
+		}
+	}
 }
 
 // need is what the shortest list of greatest weights must sum to for a share p of

@@ -114,9 +114,13 @@ type Backend struct {
 	quantizeTask quantizeTask
 	productTask  productTask
 	attendTask   attendTask
+	shareTask    shareTask
 }
 
-var _ backend.Backend = (*Backend)(nil)
+var (
+	_ backend.Backend = (*Backend)(nil)
+	_ backend.Sharer  = (*Backend)(nil)
+)
 
 // New makes a backend; Close ends its threads.
 func New(o Options) (*Backend, error) {
@@ -140,8 +144,9 @@ func New(o Options) (*Backend, error) {
 
 // scratch is a thread's own space. It is sized between phases.
 type scratch struct {
-	row  []float32                               // a dequantised row of a weight, or the norm of a row
-	tail [tailTokens * kernels.GroupRows]float32 // the products of a partial group
+	thread int                                     // which one's
+	row    []float32                               // a dequantised row of a weight, or the norm of a row
+	tail   [tailTokens * kernels.GroupRows]float32 // the products of a partial group
 
 	quants []int8         // one row of keys or values, quantised
 	meta   []kernels.Meta // alike

@@ -56,6 +56,9 @@ const minChunk = 2500
 
 func newWorkers(ops *kernels.Ops, threads int) *workers {
 	w := &workers{ops: ops, scratch: make([]scratch, threads), wake: make(chan struct{}, threads)}
+	for i := range w.scratch {
+		w.scratch[i].thread = i
+	}
 	for i := 1; i < threads; i++ {
 		w.done.Go(func() { w.serve(&w.scratch[i]) })
 	}
