@@ -280,13 +280,8 @@ func (l *loop) take(q *sequence, id int32, last *End) (finish FinishReason) {
 func (l *loop) tell(w *work, n int, end, took time.Duration) {
 	q := w.seq
 	if w.drafts > 0 {
-<<<<<<< HEAD
-		q.life.Drafts.Count(w.drafts, min(n, w.sampled-1), q.stream.req.DraftSteps)
-		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: min(n, w.sampled-1), Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
-=======
-		q.life.Drafts.count(w.drafts, min(n, len(w.tokens)-1), q.stream.req.DraftSteps)
+		q.life.Drafts.Count(w.drafts, min(n, len(w.tokens)-1), q.stream.req.DraftSteps)
 		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: min(n, len(w.tokens)-1), Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
->>>>>>> d2f5a29 (wip)
 	}
 	e := Event{Kind: Tokens, Time: end, Tokens: n, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}
 	if q.life.First == 0 {
