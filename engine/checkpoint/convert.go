@@ -90,12 +90,14 @@ func (a *architecture) changeAll(tensors []gguf.Tensor, w *weights, c *config, o
 	defer func() { w.releases = slices.Concat(w.releases, slices.Concat(releases...)) }()
 	return gguf.Each(tensors, o.Workers, func(i int, t *gguf.Tensor) error {
 		free := func() error { return nil }
+		source := t.Data
 		if a.interleaved && (strings.Contains(t.Name, ".attn_q.") || strings.Contains(t.Name, ".attn_k.")) {
 			release, err := interleave(t, c)
 			if err != nil {
 				return err
 			}
 			releases[i], free = append(releases[i], release), release
+			gguf.Forget(source)
 		}
 		if len(t.Shape) == 1 {
 			return a.vector(t)
@@ -108,6 +110,7 @@ func (a *architecture) changeAll(tensors []gguf.Tensor, w *weights, c *config, o
 			return err
 		}
 		releases[i] = append(releases[i], release)
+		gguf.Forget(source)
 		return free() // what was interleaved, and is read no more
 	})
 }

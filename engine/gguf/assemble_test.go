@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,5 +67,33 @@ func TestMap(t *testing.T) {
 	}
 	if _, _, err := Map(path + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that isn't there: %v", err)
+	}
+}
+
+// Bytes that are forgotten are there when they are read.
+func TestForget(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	content := []byte(strings.Repeat("0123456789abcde\n", 4096))
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mapped, unmap, err := Map(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unmap()
+	memory, release, err := Memory(uint64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	copy(memory, content)
+	for name, data := range map[string][]byte{"a file": mapped, "memory": memory} {
+		for _, view := range [][]byte{data, data[1:], data[5000:5001], data[100:9000], nil} {
+			Forget(view)
+		}
+		if !bytes.Equal(data, content) {
+			t.Errorf("%s has other bytes after it was forgotten", name)
+		}
 	}
 }

@@ -31,6 +31,8 @@ type File struct {
 
 	data  []byte
 	unmap func([]byte) error // nil when data belongs to the caller or is closed
+
+	mapped bool // data is of Open, not of a caller
 }
 
 // Open maps the file at path read-only and parses it. The file must not be
@@ -48,7 +50,7 @@ func Open(path string) (*File, error) {
 		}
 		return nil, err
 	}
-	f.unmap = unmap
+	f.unmap, f.mapped = unmap, true
 	return f, nil
 }
 

@@ -14,7 +14,10 @@ import (
 func (f *File) Quantize(workers int) error {
 	releases := make([]func() error, len(f.Tensors))
 	err := Each(f.Tensors, workers, func(i int, t *Tensor) (err error) {
-		releases[i], err = t.Quantize()
+		source := t.Data
+		if releases[i], err = t.Quantize(); releases[i] != nil && f.mapped {
+			Forget(source)
+		}
 		return err
 	})
 	unmap := f.unmap
