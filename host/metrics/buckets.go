@@ -9,6 +9,9 @@ var (
 	requestParamsNBuckets     = []float64{1, 2, 5, 10, 20}
 	requestPreemptionsBuckets = []float64{1, 2, 3, 4, 5, 10, 20}
 
+	// A step takes about a token's time, on the simulated device down to 1 ms.
+	stepBuckets = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2.5, 5, 10}
+
 	// The HTTP side, as vLLM's too.
 	httpDurationBuckets     = []float64{0.1, 0.5, 1}
 	httpDurationHighBuckets = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 7.5, 10, 30, 60}

@@ -13,6 +13,9 @@
 //   - Sizes and request_success_total count every sequence that has ended, in
 //     whatever way: what was aborted has finished_reason="abort". vLLM leaves
 //     aborted ones out.
+//   - A request that its deadline ended is aborted.
+//   - A prompt is looked up in the prefix cache once, in tokens; a free block that
+//     holds a prefix is not in use, and counted by wasmeter_prefix_cache_blocks.
 //   - An interval is observed if both of its ends have happened. A sequence that
 //     was aborted while queued has an end-to-end latency and no queue time.
 //   - Prompt tokens count when the first token comes, generated tokens step by

@@ -209,6 +209,41 @@ func near(t *testing.T, what string, a, b float64) {
 	}
 }
 
+// TestPrefixCache asks three times: what was computed is found, by tokens of
+// whole blocks, and its blocks are free.
+func TestPrefixCache(t *testing.T) {
+	m := New(Options{ModelName: "tiny", LogStats: true, PrefixCaching: true})
+	g := newGated(t, m)
+	close(g.gate)
+	before := samples(t, m)
+	for _, length := range []int{40, 40, 20} { // of the same token
+		g.drain(g.must(g.submit(1, 2, length)))
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after := samples(t, m)
+	for name, want := range map[string]float64{
+		"prefix_cache_queries_total":                              40 + 40 + 20,
+		"prefix_cache_hits_total":                                 0 + 32 + 16,
+		"prompt_tokens_total":                                     40 + 40 + 20,
+		"prompt_tokens_cached_total":                              32 + 16,
+		`prompt_tokens_by_source_total{source="local_compute"}`:   40 + 8 + 4,
+		`prompt_tokens_by_source_total{source="local_cache_hit"}`: 32 + 16,
+		`prompt_tokens_cached_by_source_total{source="device"}`:   32 + 16,
+		`request_prefill_kv_computed_tokens_sum`:                  40 + 8 + 4,
+		`iteration_tokens_total_sum`:                              40 + 8 + 4 + 3*2,
+		`request_prompt_tokens_sum`:                               40 + 40 + 20,
+		"wasmeter_prefix_cache_blocks":                            2,
+		"kv_cache_usage_perc":                                     0,
+		"wasmeter_step_seconds_count":                             6,
+	} {
+		if got := after[name] - before[name]; got != want {
+			t.Errorf("%s moved by %v, want %v", name, got, want)
+		}
+	}
+}
+
 // TestScrapesWhileItRuns: counts never fall from scrape to scrape, and buckets
 // are cumulative, while the loop goes on.
 func TestScrapesWhileItRuns(t *testing.T) {

@@ -14,7 +14,9 @@ type sequences struct {
 	context       int
 	prefixCaching bool
 
-	running, waiting, waitingCapacity, kvCacheUsage prometheus.Gauge
+	running, waiting, waitingCapacity, kvCacheUsage, cachedBlocks prometheus.Gauge
+
+	stepTime prometheus.Histogram
 
 	prefixQueries, prefixHits, preemptions                prometheus.Counter
 	promptTokens, promptComputed, promptHit, promptCached prometheus.Counter
@@ -135,6 +137,10 @@ func (s *sequences) step(t engine.Step) {
 	s.running.Set(float64(t.Running))
 	s.waiting.Set(float64(t.Waiting))
 	s.waitingCapacity.Set(float64(t.Waiting)) // nothing else defers a sequence
+	s.cachedBlocks.Set(float64(t.CachedBlocks))
+	if t.Rows > 0 { // and not the engine falling idle
+		observe(s.stepTime, t.Start, t.End)
+	}
 	s.kvCacheUsage.Set(float64(t.UsedBlocks) / float64(max(t.Blocks, 1)))
 	if n := t.Prompt + t.Sampled; n > 0 {
 		s.iterationTokens.Observe(float64(n))

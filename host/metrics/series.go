@@ -58,6 +58,15 @@ func (d declaration) state(s *sequences, o Options, c engine.Capacity) {
 	d.gauge("num_requests_waiting_by_reason", "reason", "deferred", byReason)
 	s.kvCacheUsage = d.gauge("kv_cache_usage_perc", "", "", "Part of the KV blocks in use, 0 to 1.")
 
+	s.cachedBlocks = d.factory.NewGauge(prometheus.GaugeOpts{
+		Name: "wasmeter_prefix_cache_blocks", ConstLabels: d.labels,
+		Help: "Free KV blocks that hold prefixes until somebody needs them.",
+	})
+	s.stepTime = d.factory.NewHistogram(prometheus.HistogramOpts{
+		Name: "wasmeter_step_seconds", ConstLabels: d.labels, Buckets: stepBuckets,
+		Help: "Time of a step, from scheduling to its tokens.",
+	})
+
 	const sleepState = "1 for the state that the engine is in; it is always awake."
 	d.gauge("engine_sleep_state", "sleep_state", "awake", sleepState).Set(1)
 	d.gauge("engine_sleep_state", "sleep_state", "weights_offloaded", sleepState)
