@@ -146,7 +146,7 @@ func TestLongWord(t *testing.T) {
 
 // TestLongText cuts a megabyte with each pre-tokenizer, in the same sense.
 func TestLongText(t *testing.T) {
-	for _, name := range []string{"smollm", "gpt2", "llama-bpe", "qwen2"} {
+	for _, name := range []string{"smollm", "gpt2", "llama-bpe", "qwen2", "tekken"} {
 		pre, err := preTokenizer(name)
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,8 @@ type pretokenizer struct {
 	// wholeWords tells that a word which is a token is that token, whatever the
 	// merges would make of it ("ignore_merges").
 	wholeWords bool
+	// addBOS tells that prompts begin with BOS, unless the file says otherwise.
+	addBOS bool
 }
 
 // preTokenizer returns the one that tokenizer.ggml.pre names.
@@ -28,13 +30,15 @@ func preTokenizer(name string) (pretokenizer, error) {
 		return pretokenizer{split: splitSmolLM}, nil
 	case "gpt2", "gpt-2":
 		return pretokenizer{split: splitGPT2}, nil
-	case "llama-bpe":
-		return pretokenizer{split: splitLlama3, wholeWords: true}, nil
-	case "qwen2":
+	case "llama-bpe", "llama3", "llama-v3":
+		return pretokenizer{split: splitLlama3, wholeWords: true, addBOS: true}, nil
+	case "qwen2", "deepseek-r1-qwen":
 		return pretokenizer{split: splitQwen2}, nil
+	case "tekken":
+		return pretokenizer{split: splitTekken, wholeWords: true, addBOS: true}, nil
 	}
 	return pretokenizer{}, fmt.Errorf("pre-tokenizer %q is not supported; the supported ones are %s", name,
-		strings.Join([]string{"smollm", "gpt2 (gpt-2)", "llama-bpe", "qwen2"}, ", "))
+		strings.Join([]string{"smollm", "gpt2 (gpt-2)", "llama-bpe (llama3, llama-v3)", "qwen2 (deepseek-r1-qwen)", "tekken"}, ", "))
 }
 
 // splitGPT2 is GPT-2's rule:
@@ -117,13 +121,19 @@ func splitWordsAndLines(text string) int {
 	if text[0] != '\r' && text[0] != '\n' && classAt(text, n) == letter {
 		return n + run(text[n:], letter)
 	}
-	n = 0
+	return symbolsAndLines(text, "\r\n")
+}
+
+// symbolsAndLines has the alternatives after those for letters and digits; ends
+// are the bytes that symbols may end with.
+func symbolsAndLines(text, ends string) int {
+	n := 0
 	if text[0] == ' ' {
 		n = 1
 	}
 	if classAt(text, n) == other {
 		n += run(text[n:], other)
-		return n + lineEnds(text[n:])
+		return n + len(text[n:]) - len(strings.TrimLeft(text[n:], ends))
 	}
 	if n := strings.LastIndexAny(text[:run(text, space)], "\r\n"); n >= 0 {
 		return n + 1
@@ -182,11 +192,6 @@ func spaces(text string) int {
 		return n - last
 	}
 	return n
-}
-
-// lineEnds returns the length of [\r\n]* at the text's start.
-func lineEnds(text string) int {
-	return len(text) - len(strings.TrimLeft(text, "\r\n"))
 }
 
 // A class is what the regular expressions tell apart of a rune.

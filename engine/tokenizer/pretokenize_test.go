@@ -24,10 +24,10 @@ func cut(text string, split splitter) (lengths []int) {
 func TestPreTokenizers(t *testing.T) {
 	var golden struct{ Cases []map[string]json.RawMessage }
 	readJSON(t, "testdata/pretokenize.json", &golden)
-	if len(golden.Cases) < 300 {
-		t.Fatalf("got %d cases, want 300 and more", len(golden.Cases))
+	if len(golden.Cases) < 450 {
+		t.Fatalf("got %d cases, want 450 and more", len(golden.Cases))
 	}
-	for _, name := range []string{"smollm", "gpt2", "llama-bpe", "qwen2"} {
+	for _, name := range []string{"smollm", "gpt2", "llama-bpe", "qwen2", "tekken"} {
 		t.Run(name, func(t *testing.T) {
 			pre, err := preTokenizer(name)
 			if err != nil {
@@ -51,12 +51,14 @@ func TestPreTokenizers(t *testing.T) {
 }
 
 func TestPreTokenizerNames(t *testing.T) {
-	if _, err := preTokenizer("gpt-2"); err != nil {
-		t.Errorf("gpt-2: %v", err)
+	for _, name := range []string{"gpt-2", "llama3", "llama-v3", "deepseek-r1-qwen"} {
+		if _, err := preTokenizer(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	for _, name := range []string{"", "deepseek-llm"} {
 		_, err := preTokenizer(name)
-		if err == nil || !strings.Contains(err.Error(), "the supported ones are smollm, gpt2 (gpt-2), llama-bpe, qwen2") {
+		if err == nil || !strings.Contains(err.Error(), "the supported ones are smollm, gpt2 (gpt-2), llama-bpe (llama3, llama-v3), qwen2 (deepseek-r1-qwen), tekken") {
 			t.Errorf("%q: got error %v", name, err)
 		}
 	}
@@ -86,7 +88,7 @@ func FuzzSplit(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, name := range []string{"smollm", "gpt2", "llama-bpe", "qwen2"} {
+		for _, name := range []string{"smollm", "gpt2", "llama-bpe", "qwen2", "tekken"} {
 			pre, err := preTokenizer(name)
 			if err != nil {
 				t.Fatal(err)

@@ -335,7 +335,7 @@ func FuzzRoundTrip(f *testing.F) {
 		f.Add(text)
 	}
 	var toks []*Tokenizer
-	for _, pre := range []string{"smollm", "gpt2", "llama-bpe", "qwen2"} {
+	for _, pre := range []string{"smollm", "gpt2", "llama-bpe", "qwen2", "tekken"} {
 		tok, _ := smallTokenizer(f, pre)
 		toks = append(toks, tok)
 	}

@@ -134,7 +134,11 @@ func (v *Vocab) readSpecial(f *gguf.File) (err error) {
 		return err
 	}
 	v.Ends = append(v.Ends, more...)
-	v.AddBOS, err = readBool(f, "tokenizer.ggml.add_bos_token", (v.Model == modelSPM || v.Pre == "llama-bpe") && v.BOS != None)
+	addBOS := v.Model == modelSPM
+	if pre, err := preTokenizer(v.Pre); v.Model == modelBPE && err == nil { // New tells of an error
+		addBOS = pre.addBOS
+	}
+	v.AddBOS, err = readBool(f, "tokenizer.ggml.add_bos_token", addBOS && v.BOS != None)
 	return err
 }
 

@@ -19,6 +19,11 @@ assert importlib.metadata.version("regex") == "2026.11.19"
 HERE = pathlib.Path(__file__).parent
 LLAMA = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN = LLAMA.replace(r"\p{N}{1,3}", r"\p{N}")
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+TEKKEN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*|\p{{N}}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -32,13 +37,14 @@ PRE = {
     "gpt2": byte_level(True),
     "llama-bpe": pre_tokenizers.Split(Regex(LLAMA), "isolated"),
     "qwen2": pre_tokenizers.Split(Regex(QWEN), "isolated"),
+    "tekken": pre_tokenizers.Split(Regex(TEKKEN), "isolated"),
 }
 
 
 def by_regex(name, text):
     """The same by the package regex: a second opinion."""
     if name != "smollm":
-        return regex.findall({"gpt2": GPT2, "llama-bpe": LLAMA, "qwen2": QWEN}[name], text)
+        return regex.findall({"gpt2": GPT2, "llama-bpe": LLAMA, "qwen2": QWEN, "tekken": TEKKEN}[name], text)
     words = []
     for part in regex.split(r"(\p{N})", text):
         words += [part] if regex.fullmatch(r"\p{N}", part) else regex.findall(GPT2, part)
@@ -91,6 +97,11 @@ def write(name, head, rows):
 
 
 texts = SENTENCES + [noise(ALPHABET, 14) for _ in range(200)] + [noise(KNOWN, 8) for _ in range(100)]
+# Where case and marks change; with numbers of its own, so that what follows stays as it is.
+CASES = ["camelCase HTTPServer XMLHttpRequest iPhone ABCdefGHI", "ǅabc ʰAbc AʰB A\u0301B e\u0301A \u0301ABC \u0301abc \u0301 한A Aa한B", "a//\n https://x.org/y//\r\n //\n/"]
+cases = random.Random(3)
+CASES += ["".join(cases.choice("abAB한ʰǅ\u0301 /\n1.éÉ") for _ in range(cases.randint(1, 12))) for _ in range(150)]
+texts += CASES
 write("pretokenize.json", {}, [{"text": t} | {name: words(name, t) for name in PRE} for t in texts])
 
 # A small vocabulary with all bytes, trained on the sentences above, in which three tokens cannot be reached by merges.
