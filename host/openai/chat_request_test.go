@@ -100,6 +100,8 @@ func TestDecodeChatRefusals(t *testing.T) {
 		{"too deep", chatWith(`,"x":` + deep), "", "deeper than 64"},
 		{"no model", `{"messages":[{"role":"user","content":"hi"}]}`, "model", "is required"},
 		{"model long", `{"model":"` + strings.Repeat("é", 9000) + `","messages":"` + strings.Repeat("é", 9000) + `"}`, "messages", "é\"…"},
+		{"empty salt", chatWith(`,"cache_salt":""`), "cache_salt", "must not be empty"},
+		{"salt of another type", chatWith(`,"cache_salt":5`), "cache_salt", "must be a string, got 5"},
 		{"model number", `{"model":5,"messages":[{"role":"user","content":"hi"}]}`, "model", "must be a string, got 5"},
 		{"no messages", `{"model":"m"}`, "messages", "is required"},
 		{"null messages", `{"model":"m","messages":null}`, "messages", "is required"},

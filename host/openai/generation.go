@@ -50,7 +50,7 @@ type Generation struct {
 	AddSpecialTokens Opt[bool] // whether the tokenizer adds its own, such as BOS
 
 	Priority         int // lower runs first
-	CacheSalt        string
+	CacheSalt        string // only requests with the same one share computed prefixes
 	ServiceTier      string
 	User             string
 	SafetyIdentifier string
@@ -83,7 +83,9 @@ func (g *Generation) field(d *decoder, name string, v jsontext.Value) bool {
 	case "prompt_cache_key":
 		g.PromptCacheKey = d.text(name, v)
 	case "cache_salt":
-		g.CacheSalt = d.text(name, v)
+		if g.CacheSalt = d.text(name, v); g.CacheSalt == "" && v.Kind() == '"' {
+			d.fault(name, "must not be empty; leave it out to share prefixes with all that may")
+		}
 	case "store":
 		g.Store = Some(d.bool(name, v))
 	case "metadata":
