@@ -287,19 +287,23 @@ func TestRopeScalingByFactorsEqualsLinear(t *testing.T) {
 // neither a panic nor memory that the file does not justify.
 func FuzzMetadata(f *testing.F) {
 	keys := []string{
-		"llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length",
-		"llama.attention.head_count", "llama.attention.head_count_kv", "llama.attention.key_length",
-		"llama.rope.dimension_count", "llama.vocab_size", "llama.expert_count",
+		"block_count", "context_length", "embedding_length", "feed_forward_length",
+		"attention.head_count", "attention.head_count_kv", "attention.key_length",
+		"rope.dimension_count", "vocab_size", "expert_count",
+		"attention.sliding_window", "attention.sliding_window_pattern",
 	}
 	for i := range keys {
-		f.Add(uint8(i), uint64(0), uint64(1))
-		f.Add(uint8(i), uint64(96), uint64(math.MaxUint64))
-		f.Add(uint8(i), uint64(1<<17), uint64(1<<12))
+		f.Add(uint8(i), uint8(i), uint64(0), uint64(1))
+		f.Add(uint8(i), uint8(i+1), uint64(96), uint64(math.MaxUint64))
+		f.Add(uint8(i), uint8(i+2), uint64(1<<17), uint64(1<<12))
 	}
-	f.Fuzz(func(t *testing.T, key uint8, a, b uint64) {
-		file := newTinyFile()
-		file.set(keys[int(key)%len(keys)], a)
-		file.set(keys[(int(key)+1)%len(keys)], b)
+	architectures := []string{"llama", "qwen2", "qwen3", "gemma3"}
+	f.Fuzz(func(t *testing.T, key, which uint8, a, b uint64) {
+		architecture := architectures[int(which)%len(architectures)]
+		file := &tinyFile{}
+		file.metadata, file.tensors = backendtest.TinyFloat(architecture)
+		file.set(architecture+"."+keys[int(key)%len(keys)], a)
+		file.set(architecture+"."+keys[(int(key)+1)%len(keys)], b)
 		if m, err := file.load(t); err == nil && m.Shape().Vocab != 101 {
 			t.Errorf("a model of shape %+v", m.Shape())
 		}

@@ -18,32 +18,44 @@ func benchTexts() map[string]string {
 	}
 }
 
+// benchModels are real tokenizers of both families.
+var benchModels = []struct{ name, file, target string }{
+	{"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "model"},
+	{"gemma3", "gemma-3-270m.Q4_K_M.gguf", "model-gemma"},
+}
+
 func BenchmarkEncode(b *testing.B) {
-	tok := smolLM2(b)
-	for name, text := range benchTexts() {
-		b.Run(name, func(b *testing.B) {
-			ids := make([]int32, 0, len(text))
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				ids = tok.Encode(ids[:0], text, Parsed)
-			}
-			b.ReportMetric(float64(len(ids))*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
-		})
+	for _, m := range benchModels {
+		for name, text := range benchTexts() {
+			b.Run(m.name+"/"+name, func(b *testing.B) {
+				tok := realTokenizer(b, m.file, m.target)
+				ids := make([]int32, 0, 2*len(text))
+				b.SetBytes(int64(len(text)))
+				b.ReportAllocs()
+				for b.Loop() {
+					ids = tok.Encode(ids[:0], text, Parsed)
+				}
+				b.ReportMetric(float64(len(ids))*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+			})
+		}
 	}
 }
 
 func BenchmarkFromGGUF(b *testing.B) {
-	smolLM2(b) // skips without the model
-	f, err := gguf.Open("../../models/SmolLM2-135M-Instruct.Q4_1.gguf")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := FromGGUF(f); err != nil {
-			b.Fatal(err)
-		}
+	for _, m := range benchModels {
+		b.Run(m.name, func(b *testing.B) {
+			realTokenizer(b, m.file, m.target) // skips without the model
+			f, err := gguf.Open("../../models/" + m.file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := FromGGUF(f); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
