@@ -151,7 +151,7 @@ func (d *download) receive(ctx context.Context, w *partial) error {
 	}
 	body := newStallingReader(response.Body, stallTimeout)
 	defer body.Close() // it was only read
-	return d.copy(w, body, response.Request.URL)
+	return d.copy(ctx, w, body, response.Request.URL)
 }
 
 // checkHeader compares what the hub says beside a file with its list.
@@ -190,9 +190,12 @@ func (d *download) checkRange(text string, from int64) error {
 }
 
 // copy writes a body to the end of the file, and never more than the file has.
-func (d *download) copy(w *partial, body io.Reader, from *url.URL) error {
+func (d *download) copy(ctx context.Context, w *partial, body io.Reader, from *url.URL) error {
 	buffer := make([]byte, 256<<10)
 	for {
+		if ctx.Err() != nil { // the transport may have more to give
+			return ctx.Err()
+		}
 		n, err := body.Read(buffer)
 		if int64(n) > d.file.Size-w.size {
 			return fmt.Errorf("%s: %s: %w, %d bytes", d.file.Path, from.Host, errTooLong, d.file.Size)

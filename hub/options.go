@@ -22,6 +22,9 @@ type Options struct {
 	Offline bool
 	// UserAgent names this program to the server.
 	UserAgent string
+	// Inspect looks at a folder of safetensors once all but its weights are there,
+	// which are not fetched if it returns an error. Nil: no one looks.
+	Inspect func(folder string) error
 	// Report is told how a pull goes, by the goroutine that called Pull. Nil: no
 	// one is.
 	Report func(Progress)

@@ -95,7 +95,14 @@ func (c *Client) bring(ctx context.Context, r Reference, commit string, files []
 			return Pulled{}, err
 		}
 	}
+	inspected := !folder || c.options.Inspect == nil
 	for _, f := range missing {
+		if !inspected && shardPattern.MatchString(f.Path) {
+			inspected = true
+			if err := c.options.Inspect(pulled.Path); err != nil {
+				return Pulled{}, fmt.Errorf("its weights are not fetched: %w", err)
+			}
+		}
 		d := download{client: c, repo: r, cache: cache, commit: commit, file: f}
 		if err := d.run(ctx); err != nil {
 			return Pulled{}, c.explain(r, err)

@@ -194,6 +194,36 @@ func TestPullFolder(t *testing.T) {
 	}
 }
 
+// A folder that is of no use costs its small files only.
+func TestInspect(t *testing.T) {
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/folder": folderRepo(), "org/repo": ggufRepo()})
+	c := newClient(t, h)
+	c.options.Inspect = func(folder string) error {
+		if data, err := os.ReadFile(filepath.Join(folder, "config.json")); err != nil || len(data) == 0 {
+			t.Errorf("config.json holds %q, %v", data, err)
+		}
+		return errors.New("not this one")
+	}
+	refused(t, c, "org/folder", "its weights are not fetched: not this one")
+	for _, r := range h.Requests() {
+		if strings.Contains(r.Path, "resolve") && strings.HasSuffix(r.Path, ".safetensors") {
+			t.Errorf("fetched %s", r.Path)
+		}
+	}
+	pull(t, c, "org/repo") // a file is not looked at
+}
+
+// A connection that dies without a word ends in an error.
+func TestStall(t *testing.T) {
+	body, silent := io.Pipe()
+	defer silent.Close()
+	r := newStallingReader(body, time.Millisecond)
+	defer r.Close()
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil || !strings.Contains(err.Error(), "no byte for 1ms") {
+		t.Errorf("got %d bytes, %v", n, err)
+	}
+}
+
 func TestRevisionWithSlashes(t *testing.T) {
 	c := newClient(t, hubtest.New(t, map[string]*hubtest.Repo{"org/repo": ggufRepo()}))
 	pull(t, c, "org/repo@refs/pr/1")

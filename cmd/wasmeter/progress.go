@@ -98,8 +98,8 @@ func (p *progress) draw(r hub.Progress, now time.Time) {
 		full = int(float64(r.Done) / float64(r.Size) * cells)
 	}
 	name := []rune(printable(path.Base(r.File)))
-	if len(name) > longest {
-		name = append(name[:longest-1:longest-1], '…')
+	if len(name) > longest { // names differ at their ends
+		name = append([]rune{'…'}, name[len(name)-longest+1:]...)
 	}
 	fmt.Fprintf(p.out, "\r\x1b[K%-*s %s%s %s", longest, string(name), strings.Repeat("█", full), strings.Repeat("░", cells-full), p.figures(r, now))
 	p.open = true

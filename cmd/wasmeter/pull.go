@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wasmeter/wasmeter/engine/checkpoint"
 	"github.com/wasmeter/wasmeter/hub"
 )
 
@@ -62,7 +63,7 @@ func pullModel(ctx context.Context, t terminal, r hub.Reference, shown *progress
 		return hub.Pulled{}, err
 	}
 	options.UserAgent = "wasmeter/" + version
-	options.Report = shown.report
+	options.Report, options.Inspect = shown.report, checkpoint.Check
 	defer shown.end()
 	client, err := hub.New(options)
 	if err != nil {

@@ -54,6 +54,9 @@ func TestPull(t *testing.T) {
 }
 
 func TestPullRefusals(t *testing.T) {
+	h := hubtest.New(t, map[string]*hubtest.Repo{"org/mamba": {Commit: testCommit, Files: map[string][]byte{
+		"config.json": []byte(`{"model_type": "mamba"}`), "model.safetensors": []byte("many bytes")}}})
+	environ := []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_CACHE=" + t.TempDir(), "HF_HOME=/none"}
 	for _, test := range []struct {
 		args    string
 		environ []string
@@ -65,6 +68,7 @@ func TestPullRefusals(t *testing.T) {
 		{"pull org/repo", nil, 1, "neither HOME nor HF_HOME is set"},
 		{"pull org/repo", []string{"HOME=/none", "HF_ENDPOINT=nowhere"}, 1, `HF_ENDPOINT: "nowhere" is not an address`},
 		{"pull org/repo", []string{"HOME=/none", "HF_HUB_OFFLINE=1"}, 1, "HF_HUB_OFFLINE is set, and revision main is not in the cache, /none/.cache/huggingface/hub"},
+		{"pull org/mamba", environ, 1, `config.json: model_type "mamba" is not supported; supported are gemma3_text, llama`},
 	} {
 		code, out, errs := command(t, test.environ, strings.Fields(test.args)...)
 		if code != test.code || !strings.Contains(errs, test.want) || out != "" {
@@ -124,7 +128,7 @@ func TestProgressBar(t *testing.T) {
 		`a\x1b[2J.gguf                ██████████░░░░░░░░░░  50% of 4.0 MiB, 1023.0 KiB/s, 2s left`,
 		`sub/a\x1b[2J.gguf: trying again in 1s`,
 		`a\x1b[2J.gguf                ████████████████████ 100% of 4.0 MiB, 1.5 MiB/s`,
-		`a-name-of-a-file-that-is-lo… ████████████████████ 100% of 0 bytes`,
+		`…le-that-is-long.safetensors ████████████████████ 100% of 0 bytes`,
 	}
 	got := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	var lines []string

@@ -23,6 +23,8 @@ type architecture struct {
 	activation string
 	ropeTheta  float64
 	tied       bool
+	// windows tells that some layers see the last positions only.
+	windows bool
 	// keys adds what only this family has; nil adds nothing.
 	keys func(k *keys, c *config)
 }
@@ -34,13 +36,7 @@ var architectures = map[string]*architecture{
 	"qwen2":   {name: "qwen2", layer: plainLayer, activation: "silu", ropeTheta: 10000},
 	"qwen3":   {name: "qwen3", layer: headNormLayer, activation: "silu", ropeTheta: 10000},
 	"gemma3_text": {name: "gemma3", layer: gemma3Layer, normPlusOne: true, activation: "gelu_pytorch_tanh", ropeTheta: 1_000_000, tied: true,
-		keys: func(k *keys, c *config) {
-			k.count("attention.sliding_window", "sliding_window", c.SlidingWindow)
-			if c.SlidingWindowPattern != nil {
-				k.count("attention.sliding_window_pattern", "sliding_window_pattern", c.SlidingWindowPattern)
-			}
-			k.float("rope.freq_base_swa", orDefault(c.RopeLocalTheta, 10000))
-		}},
+		windows: true, keys: gemma3Keys},
 }
 
 // supported lists the families for messages.

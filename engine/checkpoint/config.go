@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -39,6 +40,9 @@ type config struct {
 	SlidingWindow        *uint32 `json:"sliding_window"`
 	SlidingWindowPattern *uint32 `json:"sliding_window_pattern"`
 	UseSlidingWindow     bool    `json:"use_sliding_window"`
+
+	LayerTypes  []string `json:"layer_types"`
+	QueryScalar *float64 `json:"query_pre_attn_scalar"`
 
 	Softcap      *float64       `json:"final_logit_softcapping"`
 	Quantization jsontext.Value `json:"quantization_config"`
@@ -117,6 +121,9 @@ func (c *config) metadata(a *architecture) ([]gguf.KeyValue, error) {
 	if c.UseSlidingWindow {
 		k.fault("use_sliding_window: true is not supported")
 	}
+	if !a.windows && slices.ContainsFunc(c.LayerTypes, func(t string) bool { return t != fullAttention }) {
+		k.fault("layer_types: %.200q: in this architecture every layer is %s", c.LayerTypes, fullAttention)
+	}
 	if s := c.RopeScaling; s != nil && s.kind() == "linear" {
 		k.add(k.prefix+"rope.scaling.type", "linear")
 		k.float("rope.scaling.factor", s.Factor)
@@ -159,6 +166,9 @@ func orDefault(x *float64, absent float64) float64 {
 	}
 	return *x
 }
+
+// fullAttention is the type of layers that see all positions.
+const fullAttention = "full_attention"
 
 // tied tells whether the output matrix is the embedding. Transformers' default
 // is that it is; Llama and its kin have false, and write it down where not.

@@ -74,6 +74,19 @@ func Open(path string, o Options) (_ *gguf.File, err error) {
 	return gguf.Assemble(append(metadata, vocabulary...), tensors, weights.close)
 }
 
+// Check tells whether the documents of a folder are of a model that can be read,
+// before its weights are there.
+func Check(path string) error {
+	c, a, err := readConfig(path)
+	if err != nil {
+		return err
+	}
+	if _, err := c.metadata(a); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(path, configFile), err)
+	}
+	return checkTokenizer(path)
+}
+
 // readJSON reads one of a folder's documents. Of one that is not there, found is
 // false.
 func readJSON(folder, name string, most int64, into any) (found bool, err error) {

@@ -66,6 +66,10 @@ func TestRefusedConfigs(t *testing.T) {
 		"other activation 2":   {"gemma3_text", object{"hidden_activation": "gelu"}, `"gelu" is not supported`},
 		"softcap":              {"gemma3_text", object{"final_logit_softcapping": 30}, "found 30: capped logits"},
 		"no window":            {"gemma3_text", object{"sliding_window": nil}, "sliding_window is missing"},
+		"layers of a window":   {"qwen2", object{"layer_types": []string{"sliding_attention"}}, "every layer is full_attention"},
+		"order of layers":      {"gemma3_text", object{"layer_types": []string{"full_attention", "sliding_attention"}}, "layer 0 is \"full_attention\", but a period of 2"},
+		"order without period": {"gemma3_text", object{"sliding_window_pattern": nil, "layer_types": []string{"full_attention", "sliding_attention"}}, "layer 1 is \"sliding_attention\", but a period of 1"},
+		"scale of queries":     {"gemma3_text", object{"query_pre_attn_scalar": 9}, "query_pre_attn_scalar: found 9, only 8"},
 		"window":               {"qwen2", object{"use_sliding_window": true}, "use_sliding_window: true is not supported"},
 		"other vocabulary":     {"llama", object{"vocab_size": 10}, `vocab_size: 10, but tensor "model.embed_tokens.weight" has 296 rows`},
 		"odd heads":            {"llama", object{"head_dim": 7}, "cannot be cut into heads of 7"},
@@ -187,14 +191,15 @@ func TestMetaspace(t *testing.T) {
 	}
 }
 
-// The new form of the rope's configuration, of transformers 5, says the same.
-func TestRopeParameters(t *testing.T) {
+// The new forms of the configuration, rope_parameters of transformers 5 and
+// layer_types, say the same as the old ones.
+func TestNewForms(t *testing.T) {
 	want := readTruth(t).Logits
 	for family, changes := range map[string]object{
 		"llama": {"rope_theta": nil, "rope_scaling": nil, "rope_parameters": object{
 			"rope_theta": 10000, "rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 64}},
 		"qwen2": {"rope_theta": nil, "rope_parameters": object{"rope_theta": 1000000, "rope_type": "default"}},
-		"gemma3_text": {"rope_theta": nil, "rope_scaling": nil, "rope_local_base_freq": nil, "rope_parameters": object{
+		"gemma3_text": {"sliding_window_pattern": nil, "layer_types": []string{"sliding_attention", "full_attention"}, "rope_theta": nil, "rope_scaling": nil, "rope_local_base_freq": nil, "rope_parameters": object{
 			"full_attention":    object{"rope_theta": 1000000, "rope_type": "linear", "factor": 8},
 			"sliding_attention": object{"rope_theta": 10000, "rope_type": "default"}}},
 	} {

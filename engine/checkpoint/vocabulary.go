@@ -74,11 +74,10 @@ func (p *processor) begins() string {
 	return ""
 }
 
-// readVocabulary gives the metadata of the folder's tokenizer and chat template.
-func readVocabulary(folder string, c *config) ([]gguf.KeyValue, error) {
-	path := filepath.Join(folder, "tokenizer.json")
-	var file tokenizerFile
-	found, err := readJSON(folder, "tokenizer.json", maxTokenizer, &file)
+// readTokenizer reads tokenizer.json.
+func readTokenizer(path string) (*tokenizerFile, error) {
+	file := &tokenizerFile{}
+	found, err := readJSON(filepath.Dir(path), filepath.Base(path), maxTokenizer, file)
 	if err != nil {
 		return nil, err
 	}
@@ -88,21 +87,48 @@ func readVocabulary(folder string, c *config) ([]gguf.KeyValue, error) {
 	if err := file.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	return file, nil
+}
+
+// checkTokenizer tells whether a folder's tokenizer is of a kind that is read.
+func checkTokenizer(folder string) error {
+	path := filepath.Join(folder, "tokenizer.json")
+	file, err := readTokenizer(path)
+	if err != nil {
+		return err
+	}
+	if _, err := file.keys(&vocabulary{}); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// readVocabulary gives the metadata of the folder's tokenizer and chat template.
+func readVocabulary(folder string, c *config) ([]gguf.KeyValue, error) {
+	path := filepath.Join(folder, "tokenizer.json")
+	file, err := readTokenizer(path)
+	if err != nil {
+		return nil, err
+	}
 	v, err := file.vocabulary(int(*c.VocabSize))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	model := file.byteLevel
-	if file.Model.ByteFallback {
-		model = file.sentencePiece
-	}
-	list, err := model(v)
+	list, err := file.keys(v)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	list = append(list, gguf.KeyValue{Key: "tokenizer.ggml.tokens", Value: v.tokens}, gguf.KeyValue{Key: "tokenizer.ggml.token_type", Value: v.types})
-	special, err := readSpecial(folder, c, &file, v.tokens)
+	special, err := readSpecial(folder, c, file, v.tokens)
 	return append(list, special...), err
+}
+
+// keys gives the keys of the tokenizer's kind.
+func (f *tokenizerFile) keys(v *vocabulary) ([]gguf.KeyValue, error) {
+	if f.Model.ByteFallback {
+		return f.sentencePiece(v)
+	}
+	return f.byteLevel(v)
 }
 
 // byteLevel gives the keys of byte-level BPE.
