@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // The format's limits and constants.
@@ -35,14 +36,18 @@ type File struct {
 	mapped bool // data is of Open, not of a caller
 }
 
-// Open maps the file at path read-only and parses it. The file must not be
-// truncated while it is open: its pages are read on first use.
+// Open maps the file at path read-only and parses it. Its pages are read on first
+// use: see Guard for what happens if the file is truncated before.
 func Open(path string) (*File, error) {
 	data, unmap, err := mapFile(path)
 	if err != nil {
 		return nil, err
 	}
-	f, err := Parse(data)
+	var f *File
+	err = Guard(func() (err error) {
+		f, err = Parse(data)
+		return err
+	})
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 		if e := unmap(data); e != nil {
@@ -67,6 +72,19 @@ func (f *File) Close() error {
 		return fmt.Errorf("unmap model file: %w", err)
 	}
 	return nil
+}
+
+// Unload gives back the memory of a tensor's pages if its Data is the mapped file's:
+// call it when Data has been copied. It may be read again later.
+func (f *File) Unload(t Tensor) {
+	if !f.mapped || len(t.Data) == 0 || len(f.data) == 0 {
+		return
+	}
+	// Data that was quantised or assembled is elsewhere, and would be lost.
+	start, at := uintptr(unsafe.Pointer(&f.data[0])), uintptr(unsafe.Pointer(&t.Data[0]))
+	if at >= start && at-start < uintptr(len(f.data)) {
+		Forget(t.Data)
+	}
 }
 
 // Parse reads a whole file held in memory. The File keeps views of data.

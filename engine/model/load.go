@@ -70,7 +70,8 @@ func (l *loader) weight(name string, shape []uint64) backend.Weight {
 	if !ok {
 		return nil
 	}
-	if err := t.CheckFinite(); err != nil {
+	defer l.file.Unload(t)
+	if err := gguf.Guard(t.CheckFinite); err != nil {
 		l.err = fmt.Errorf("model file: tensor %q: %w: the file is damaged", name, err)
 		return nil
 	}

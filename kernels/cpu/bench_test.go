@@ -145,3 +145,20 @@ func BenchmarkRow(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPack repacks matrices of a small model, as loading does.
+func BenchmarkPack(b *testing.B) {
+	const rows = 512
+	for _, f := range formats {
+		b.Run(f.name, func(b *testing.B) {
+			k := f.wide(576)
+			src, dst := f.source(random(), rows, k), make([]byte, f.form.Bytes(rows, k))
+			b.SetBytes(int64(len(src)))
+			for b.Loop() {
+				if err := f.pack(dst, src, rows, k); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -188,3 +188,43 @@ func (l *layout) factor(src []byte, offset int, header []byte, at, r int) float3
 	}
 	return float32(src[offset+r]) * factor
 }
+
+// UnpackRow sets dst to row r of a packed group, in f32: as exact as its type, whose
+// scale times code is rounded before the minimum is added.
+func (f Form) UnpackRow(dst []float32, group []byte, r int) {
+	l := &layouts[f]
+	for b := range len(dst) / BlockColumns {
+		l.unpackRow(dst[b*BlockColumns:][:BlockColumns], group, b, r)
+	}
+}
+
+// unpackRow reads row r of block b.
+func (l *layout) unpackRow(dst []float32, group []byte, b, r int) {
+	at, header := l.blockAt(b)
+	src := group[at : at+l.blockBytes()]
+	var minimum float32
+	if l.minimum {
+		minimum = l.factor(src, l.minimumsAt(), group[header:], 2*GroupRows, r)
+	}
+	for i := range dst {
+		scale := l.factor(src, l.scalesAt()+i*l.parts()/BlockColumns*GroupRows, group[header:], 0, r)
+		w := scale * float32(l.code(src, i/4, 4*r+i%4)-l.zero)
+		if l.minimum {
+			w = float32(w) + minimum
+		}
+		dst[i] = w
+	}
+}
+
+// code reads the code at byte i of a line of four columns.
+func (l *layout) code(src []byte, column, i int) int {
+	if l.bits == 8 {
+		return int(int8(src[64*column+i]))
+	}
+	q := int(src[64*(column/2)+i]) >> (4 * (column % 2)) & 15
+	if width := l.bits - 4; width > 0 {
+		bit := column * width
+		q |= int(src[256+64*(bit/8)+i]) >> (bit % 8) & (1<<width - 1) << 4
+	}
+	return q
+}

@@ -117,3 +117,15 @@ func matMulHalfGeneric(widen func(uint16) float32) matMulHalfFunc {
 		}
 	}
 }
+
+// UnpackRowF16 sets dst to row r of a group that PackF16 has packed.
+func UnpackRowF16(dst []float32, group []byte, r int) { unpackRowHalf(dst, group, r, F32FromF16) }
+
+// UnpackRowBF16 sets dst to row r of a group that PackBF16 has packed.
+func UnpackRowBF16(dst []float32, group []byte, r int) { unpackRowHalf(dst, group, r, f32FromBF16) }
+
+func unpackRowHalf(dst []float32, group []byte, r int, widen func(uint16) float32) {
+	for i := range dst {
+		dst[i] = widen(binary.LittleEndian.Uint16(group[2*GroupRows*i+2*r:]))
+	}
+}

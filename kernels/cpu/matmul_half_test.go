@@ -15,14 +15,15 @@ type halfFormat struct {
 	name   string
 	pack   func(dst, src []byte, rows, k int) error
 	matMul func(o *Ops, out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int)
+	unpack func(dst []float32, group []byte, r int)
 	value  func(h uint16) float64
 	inf    uint16
 }
 
 var halfFormats = []halfFormat{
-	{"F16", PackF16, (*Ops).MatMulF16, halfValue, 0x7c00},
+	{"F16", PackF16, (*Ops).MatMulF16, UnpackRowF16, halfValue, 0x7c00},
 	// IEEE 754 binary32 without its last 16 bits of fraction.
-	{"BF16", PackBF16, (*Ops).MatMulBF16, func(h uint16) float64 {
+	{"BF16", PackBF16, (*Ops).MatMulBF16, UnpackRowBF16, func(h uint16) float64 {
 		exponent, fraction := int(h>>7&0xff), float64(h&0x7f)
 		v := math.Ldexp(128+fraction, exponent-127-7)
 		if exponent == 0 {
@@ -65,6 +66,15 @@ func TestMatMulHalf(t *testing.T) {
 				}
 				if w[len(w)-1] != 0xa5 {
 					t.Fatal("wrote beyond the end")
+				}
+				for row := range rows {
+					unpacked := make([]float32, k)
+					f.unpack(unpacked, w[row/16*PackedHalfBytes(1, k):], row%16)
+					for i, got := range unpacked {
+						if float64(got) != f.at(src, row*k+i) {
+							t.Fatalf("%d × %d: row %d, column %d: read back %g, want %g", rows, k, row, i, got, f.at(src, row*k+i))
+						}
+					}
 				}
 				ldo := 16*Groups(rows) + 3
 				want := make([]float32, tokens*ldo)

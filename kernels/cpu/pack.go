@@ -19,9 +19,9 @@ func PackQ4_0(dst, src []byte, rows, k int) error {
 		if !finiteF16(m) {
 			return fmt.Errorf("scale %g is beyond ±8188", F32FromF16(d))
 		}
-		for i := range BlockColumns {
-			s.code(i, nibbleAt(src[2:18], i))
-		}
+		var q codes
+		q.nibbles(src[2:18])
+		s.codes(&q)
 		s.half(s.scales, d)
 		s.half(s.minimums, m)
 		return nil
@@ -32,9 +32,9 @@ func PackQ4_0(dst, src []byte, rows, k int) error {
 // Q4_0; a weight is d·q + m) into FormQ4_1.
 func PackQ4_1(dst, src []byte, rows, k int) error {
 	return pack(dst, src, rows, k, packing{form: FormQ4_1, srcBlock: 20, place: func(s slot, src []byte) error {
-		for i := range BlockColumns {
-			s.code(i, nibbleAt(src[4:20], i))
-		}
+		var q codes
+		q.nibbles(src[4:20])
+		s.codes(&q)
 		return s.scaleMinimum(src)
 	}})
 }
@@ -43,10 +43,10 @@ func PackQ4_1(dst, src []byte, rows, k int) error {
 // bytes of nibbles as in Q4_0; a weight is d·(q-16)) into FormQ5_0.
 func PackQ5_0(dst, src []byte, rows, k int) error {
 	return pack(dst, src, rows, k, packing{form: FormQ5_0, srcBlock: 22, place: func(s slot, src []byte) error {
-		fifths := binary.LittleEndian.Uint32(src[2:])
-		for i := range BlockColumns {
-			s.code(i, nibbleAt(src[6:22], i)|byte(fifths>>i&1)<<4)
-		}
+		var q codes
+		q.nibbles(src[6:22])
+		q.fifths(src[2:6])
+		s.codes(&q)
 		return s.scale(src)
 	}})
 }
@@ -55,10 +55,10 @@ func PackQ5_0(dst, src []byte, rows, k int) error {
 // d·q + m) into FormQ5_1.
 func PackQ5_1(dst, src []byte, rows, k int) error {
 	return pack(dst, src, rows, k, packing{form: FormQ5_1, srcBlock: 24, place: func(s slot, src []byte) error {
-		fifths := binary.LittleEndian.Uint32(src[4:])
-		for i := range BlockColumns {
-			s.code(i, nibbleAt(src[8:24], i)|byte(fifths>>i&1)<<4)
-		}
+		var q codes
+		q.nibbles(src[8:24])
+		q.fifths(src[4:8])
+		s.codes(&q)
 		return s.scaleMinimum(src)
 	}})
 }
@@ -67,9 +67,7 @@ func PackQ5_1(dst, src []byte, rows, k int) error {
 // FormQ8_0.
 func PackQ8_0(dst, src []byte, rows, k int) error {
 	return pack(dst, src, rows, k, packing{form: FormQ8_0, srcBlock: 34, place: func(s slot, src []byte) error {
-		for i := range BlockColumns {
-			s.code(i, src[2+i])
-		}
+		s.codes((*codes)(src[2:]))
 		return s.scale(src)
 	}})
 }
@@ -91,17 +89,28 @@ type slot struct {
 	scales, minimums int // where they begin in the block
 }
 
-// code puts the code of a column.
-func (s slot) code(column int, q byte) {
-	four, i := column/4, 4*s.row+column%4
+// codes puts the codes of all columns, four at a time.
+func (s slot) codes(q *codes) {
 	if s.bits == 8 {
-		s.block[64*four+i] = q
+		for column := range BlockColumns / 4 {
+			copy(s.block[64*column+4*s.row:][:4], q[4*column:])
+		}
 		return
 	}
-	s.block[64*(four/2)+i] |= q & 15 << (4 * (four % 2))
-	if width := s.bits - 4; width > 0 {
-		bit := four * width
-		s.block[256+64*(bit/8)+i] |= q >> 4 << (bit % 8)
+	var upper [2]uint32 // the planes of upper bits
+	width := s.bits - 4
+	for column := range BlockColumns / 4 {
+		four, bit := binary.LittleEndian.Uint32(q[4*column:]), column*width
+		upper[bit/8] |= four >> 4 & (0x01010101 * (1<<width - 1)) << (bit % 8)
+		four &= 0x0f0f0f0f
+		at := s.block[64*(column/2)+4*s.row:]
+		if column%2 == 1 {
+			four = binary.LittleEndian.Uint32(at) | four<<4
+		}
+		binary.LittleEndian.PutUint32(at, four)
+	}
+	for plane := range width { // of 8 bits each
+		binary.LittleEndian.PutUint32(s.block[256+64*plane+4*s.row:], upper[plane])
 	}
 }
 
@@ -168,8 +177,40 @@ func pack(dst, src []byte, rows, k int, p packing) error {
 	return nil
 }
 
-// nibbleAt returns column i of 16 bytes, which have columns 0…15 in their low halves.
-func nibbleAt(nibbles []byte, i int) byte { return nibbles[i%16] >> (i / 16 * 4) & 15 }
+// codes are those of a row in one block, by column.
+type codes [BlockColumns]byte
+
+// every is a word with a 1 in each byte.
+const every = 0x0101010101010101
+
+// nibbles takes columns 0…15 from the low halves of 16 bytes and 16…31 from the high.
+func (q *codes) nibbles(src []byte) {
+	for i := 0; i < 16; i += 8 {
+		eight := binary.LittleEndian.Uint64(src[i:])
+		binary.LittleEndian.PutUint64(q[i:], eight&(15*every))
+		binary.LittleEndian.PutUint64(q[16+i:], eight>>4&(15*every))
+	}
+}
+
+// add adds the bits of mask from shift on of a byte for each column, at a bit of the
+// codes.
+func (q *codes) add(src []byte, shift int, mask uint64, at int) {
+	for i := 0; i < BlockColumns; i += 8 {
+		eight := binary.LittleEndian.Uint64(src[i:]) >> shift & (mask * every) << at
+		binary.LittleEndian.PutUint64(q[i:], binary.LittleEndian.Uint64(q[i:])|eight)
+	}
+}
+
+// fifths adds the fifth bits, of which bit i of 32 belongs to column i.
+func (q *codes) fifths(src []byte) {
+	for i, b := range src[:4] {
+		// The product repeats the byte; each copy keeps the bit of its place, which the
+		// sum carries to the top of its byte.
+		bits := uint64(b) * every & 0x8040201008040201
+		bits = (bits + 0x7f7f7f7f7f7f7f7f) & 0x8080808080808080
+		binary.LittleEndian.PutUint64(q[8*i:], binary.LittleEndian.Uint64(q[8*i:])|bits>>3)
+	}
+}
 
 func finiteF16(h uint16) bool {
 	return h&0x7c00 != 0x7c00

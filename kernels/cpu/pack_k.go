@@ -12,10 +12,9 @@ func PackQ4_K(dst, src []byte, rows, k int) error {
 	return pack(dst, src, rows, k, packing{form: FormQ4_K, srcBlock: 144, place: func(s slot, src []byte) error {
 		nibbles := src[16:144]
 		for b := range superBlocks {
-			block := s.next(b)
-			for i := range BlockColumns {
-				block.code(i, nibbles[b/2*32+i]>>(b%2*4)&15)
-			}
+			var q codes
+			q.add(nibbles[b/2*32:], b%2*4, 15, 0)
+			s.next(b).codes(&q)
 		}
 		return s.scalesMinimums(src)
 	}})
@@ -27,10 +26,10 @@ func PackQ5_K(dst, src []byte, rows, k int) error {
 	return pack(dst, src, rows, k, packing{form: FormQ5_K, srcBlock: 176, place: func(s slot, src []byte) error {
 		fifths, nibbles := src[16:48], src[48:176]
 		for b := range superBlocks {
-			block := s.next(b)
-			for i := range BlockColumns {
-				block.code(i, nibbles[b/2*32+i]>>(b%2*4)&15|fifths[i]>>b&1<<4)
-			}
+			var q codes
+			q.add(nibbles[b/2*32:], b%2*4, 15, 0)
+			q.add(fifths, b, 1, 4)
+			s.next(b).codes(&q)
 		}
 		return s.scalesMinimums(src)
 	}})
@@ -50,10 +49,11 @@ func PackQ6_K(dst, src []byte, rows, k int) error {
 		for b := range superBlocks {
 			half, run := b/4, b%4
 			low, upper := src[64*half+run%2*32:], src[128+32*half:]
+			var q codes
+			q.add(low, run/2*4, 15, 0)
+			q.add(upper, 2*run, 3, 4)
 			block := s.next(b)
-			for i := range BlockColumns {
-				block.code(i, low[i]>>(run/2*4)&15|upper[i]>>(2*run)&3<<4)
-			}
+			block.codes(&q)
 			for part := range 2 {
 				block.block[s.scales+GroupRows*part+s.row] = scales[2*b+part]
 			}

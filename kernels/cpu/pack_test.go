@@ -186,7 +186,13 @@ func TestPack(t *testing.T) {
 					if row < rows {
 						want = f.row(src, row, k)
 					}
+					unpacked := make([]float32, k)
+					f.form.UnpackRow(unpacked, dst[row/16*f.form.Bytes(1, k):], row%16)
 					for i := range k {
+						// Read back, a weight is rounded to f32 before and after its minimum.
+						if math.Abs(float64(unpacked[i])-want[i]) > 0x1p-24*(math.Abs(want[i])+16*math.Abs(float64(unpacked[i]))+1) {
+							t.Fatalf("%d × %d: row %d, column %d: read back %g, want %g", rows, k, row, i, unpacked[i], want[i])
+						}
 						if got := f.unpack(dst, row, i, k); got != want[i] {
 							t.Fatalf("%d × %d: row %d, column %d: got %g, want %g", rows, k, row, i, got, want[i])
 						}

@@ -145,7 +145,7 @@ func New(o Options) (*Backend, error) {
 // scratch is a thread's own space. It is sized between phases.
 type scratch struct {
 	thread int                                     // which one's
-	row    []float32                               // a dequantised row of a weight, or the norm of a row
+	row    []float32                               // the norm of a row, or a padded head
 	tail   [tailTokens * kernels.GroupRows]float32 // the products of a partial group
 
 	quants []int8         // one row of keys or values, quantised

@@ -37,18 +37,18 @@ func openKV(t *testing.T, threads int, level kernels.Level, kvType string) *cpu.
 var tolerance = backendtest.Tolerance{Float: 2e-5, Cache: 8e-3, Quantized: 0.04, Model: 0.25}
 
 func TestSuite(t *testing.T) {
-	for _, threads := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d threads", threads), func(t *testing.T) {
-			backendtest.Run(t, func(t *testing.T) backend.Backend { return open(t, threads, kernels.Best()) }, tolerance)
-		})
-	}
-}
-
-// Keys and values of 8 bits err by up to 1/254 of the largest of 32.
-func TestSuiteWithQuantizedCache(t *testing.T) {
+	// Keys and values of 8 bits err by up to 1/254 of the largest of 32.
 	rough := tolerance
 	rough.Cache = 0.08
-	backendtest.Run(t, func(t *testing.T) backend.Backend { return openKV(t, 2, kernels.Best(), cpu.KVQ8) }, rough)
+	for _, c := range []struct {
+		threads   int
+		kvType    string
+		tolerance backendtest.Tolerance
+	}{{1, cpu.KVF16, tolerance}, {3, cpu.KVQ8, rough}} {
+		t.Run(fmt.Sprintf("%d threads, cache %s", c.threads, c.kvType), func(t *testing.T) {
+			backendtest.Run(t, func(t *testing.T) backend.Backend { return openKV(t, c.threads, kernels.Best(), c.kvType) }, c.tolerance)
+		})
+	}
 }
 
 func TestQuantizedCacheIsIdentical(t *testing.T) {

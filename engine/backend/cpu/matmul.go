@@ -14,7 +14,6 @@ const (
 	quantizeCost = 0.2
 	readCost     = 0.06
 	multiplyCost = 0.012
-	decodeCost   = 1.0 // for types without packed form
 )
 
 // tailTokens is the number of rows for which a partial group's products are
@@ -165,7 +164,7 @@ func (t *productTask) quantized() bool {
 func (w *weight) groupCost(rows int) float64 {
 	weights := float64(w.cols * kernels.GroupRows)
 	if w.packed == nil {
-		return weights * (decodeCost + 4*multiplyCost*float64(rows))
+		return weights * 4 * (readCost + multiplyCost*float64(rows))
 	}
 	if !w.quantized() {
 		return weights * 2 * (readCost + multiplyCost*float64(rows))
@@ -216,7 +215,8 @@ func (t *productTask) run(chunk int, s *scratch) {
 // out is [rows, w.rows].
 func (t *productTask) rowsOf(w *weight, from, to int, out []float32, s *scratch) {
 	if w.packed == nil {
-		t.decodedRows(w, from*kernels.GroupRows, min(to*kernels.GroupRows, w.rows), out, s)
+		lo, hi := from*kernels.GroupRows, min(to*kernels.GroupRows, w.rows)
+		t.b.ops.MatMulF32(out[lo:], w.rows, w.floats[lo*w.cols:hi*w.cols], hi-lo, t.x, t.rows, t.cols)
 		return
 	}
 	full := min(to, w.rows/kernels.GroupRows)
@@ -252,15 +252,6 @@ func (t *productTask) groups(w *weight, from, to, r, n int, out []float32, ldo i
 	x := t.b.quants[r*t.cols:]
 	meta := t.b.meta[r*t.cols/kernels.BlockColumns:]
 	t.b.ops.MatMul(w.packer.form, out, ldo, packed, to-from, x, meta, n, t.cols)
-}
-
-// decodedRows multiplies by matrix rows lo … hi-1 of a type that has no packed
-// form: each is decoded for all rows of x, which stay in float32.
-func (t *productTask) decodedRows(w *weight, lo, hi int, out []float32, s *scratch) {
-	for o := lo; o < hi; o++ {
-		row := w.float32Row(t.b.ops, s.row, o)
-		t.b.ops.MatMulF32(out[o:], w.rows, row, 1, t.x, t.rows, t.cols)
-	}
 }
 
 // finite tells whether no value is NaN or infinite: both have all bits of the

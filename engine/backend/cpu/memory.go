@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"errors"
 	"unsafe"
 )
@@ -55,9 +54,4 @@ func viewAs[T uint16 | float32](b []byte) (view []T, ok bool) {
 		return nil, false
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))/size), true
-}
-
-// littleEndian tells whether views of a file's bytes have the file's byte order.
-func littleEndian() bool {
-	return binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 }

@@ -9,7 +9,7 @@ import (
 // Estimated nanoseconds of the row operations for one value. They only decide
 // how work is cut, not its result.
 const (
-	embedCost  = 1.0
+	embedCost  = 4.0
 	normCost   = 0.15
 	rotateCost = 0.2
 )
@@ -45,7 +45,7 @@ func (t *embedTask) run(chunk int, _ *scratch) {
 	from, to := rowRange(chunk, t.size, t.b.batch.Rows())
 	for r := from; r < to; r++ {
 		row := t.dst.row(r)
-		t.table.decode(t.b.ops, row, int(t.b.batch.Tokens[r]))
+		t.table.lookUp(row, int(t.b.batch.Tokens[r]))
 		if t.scale != 1 {
 			t.b.ops.Scale(row, t.scale)
 		}

@@ -3,7 +3,10 @@ package cpu_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -149,6 +152,50 @@ func TestDamagedWeights(t *testing.T) {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("tensor %q: error %q lacks %q", c.tensor.Name, err, part)
 			}
+		}
+	}
+}
+
+// A file that is truncated while it is loaded is an error, whichever thread reads it.
+func TestTornWeights(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the file is not mapped here, or the fault is another")
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	const cols, rows = 4096, 512
+	var tensors []gguf.Tensor
+	for _, c := range []struct {
+		name  string
+		dtype gguf.DType
+		shape []uint64
+	}{{"packed", gguf.Q8_0, []uint64{cols, rows}}, {"floats", gguf.F32, []uint64{cols, rows}}, {"vector", gguf.F32, []uint64{cols * rows}}} {
+		size := uint64(1)
+		for _, n := range c.shape[1:] {
+			size *= n
+		}
+		tensors = append(tensors, gguf.Tensor{Name: c.name, Type: c.dtype, Shape: c.shape, Data: make([]byte, size*c.dtype.RowBytes(c.shape[0]))})
+	}
+	var file bytes.Buffer
+	if err := gguf.Write(&file, nil, tensors); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Truncate(path, 8192); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, 2, kernels.Best())
+	defer b.Close()
+	for _, tensor := range f.Tensors {
+		f.Unload(tensor)
+		if _, err := b.NewWeight(tensor); !errors.Is(err, gguf.ErrTorn) || !strings.Contains(err.Error(), tensor.Name) {
+			t.Errorf("tensor %q of a file that was truncated: error %v, want ErrTorn with the name", tensor.Name, err)
 		}
 	}
 }

@@ -14,16 +14,14 @@ import (
 type weight struct {
 	rows, cols int
 
-	// source holds the rows as they stand in the file: for looking rows up,
-	// and for products of types that have no packed form. It is the file's.
-	source []byte
-	dtype  gguf.DType
-
 	// packed holds the matrix in the layout of kernels/cpu, in groups of 16
-	// rows; nil for types that have none.
+	// rows: for products, and for looking rows up. Nil for F32.
 	packed     []byte
 	groupBytes int
 	packer     *packer
+
+	// floats holds a matrix of F32. [rows, cols]
+	floats []float32
 
 	// vector holds a weight of one row, dequantised: norms and biases. [cols]
 	vector []float32
@@ -47,30 +45,49 @@ func (b *Backend) NewWeight(t gguf.Tensor) (backend.Weight, error) {
 	return w, nil
 }
 
+// newWeight copies all that it needs of the tensor's data, which is a view of a
+// file: the file may change or vanish afterwards.
 func (b *Backend) newWeight(t gguf.Tensor) (*weight, error) {
 	elements, cols := t.Elements(), t.Shape[0]
 	if elements > math.MaxInt32*uint64(kernels.GroupRows) || cols > math.MaxInt32 {
 		return nil, fmt.Errorf("shape %d is larger than the cpu backend can hold", t.Shape)
 	}
-	w := &weight{rows: int(elements / cols), cols: int(cols), source: t.Data, dtype: t.Type}
-	// One row tells whether the type can be converted at all.
-	first := make([]float32, w.cols)
-	if err := gguf.Dequantize(first, t.Data[:t.Type.RowBytes(cols)], t.Type); err != nil {
-		return nil, err
+	w := &weight{rows: int(elements / cols), cols: int(cols)}
+	var err error
+	switch {
+	case w.rows == 1:
+		w.vector = make([]float32, w.cols)
+		err = gguf.Guard(func() error { return gguf.Dequantize(w.vector, t.Data, t.Type) })
+	case t.Type == gguf.F32:
+		err = b.copyFloats(w, t)
+	default:
+		err = b.pack(w, t)
 	}
-	if w.rows == 1 {
-		w.vector = first
-	} else if err := b.pack(w); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	b.makeRoom(w)
 	return w, nil
 }
 
+// copyFloats fills w.floats.
+func (b *Backend) copyFloats(w *weight, t gguf.Tensor) error {
+	region, err := b.memory.dense(4 * w.rows * w.cols)
+	if err != nil {
+		return fmt.Errorf("allocate %d bytes: %w", 4*w.rows*w.cols, err)
+	}
+	var ok bool
+	if w.floats, ok = viewAs[float32](region); !ok {
+		panic("cpu backend: memory is not aligned")
+	}
+	return gguf.Guard(func() error { return gguf.Dequantize(w.floats, t.Data, t.Type) })
+}
+
 // packer is a packed form and its kernel.
 type packer struct {
-	bytes func(rows, k int) int
-	pack  func(dst, src []byte, rows, k int) error
+	bytes  func(rows, k int) int
+	pack   func(dst, src []byte, rows, k int) error
+	unpack func(dst []float32, group []byte, r int) // a row of a group
 
 	// form is what MatMul calls the form, for quantised rows of x.
 	form kernels.Form
@@ -81,28 +98,32 @@ type packer struct {
 
 // packers are the types that have a packed form.
 var packers = map[gguf.DType]*packer{
-	gguf.Q4_0: {form: kernels.FormQ4_1, bytes: kernels.FormQ4_1.Bytes, pack: kernels.PackQ4_0},
-	gguf.Q4_1: {form: kernels.FormQ4_1, bytes: kernels.FormQ4_1.Bytes, pack: kernels.PackQ4_1},
-	gguf.Q4_K: {form: kernels.FormQ4_K, bytes: kernels.FormQ4_K.Bytes, pack: kernels.PackQ4_K},
-	gguf.Q5_0: {form: kernels.FormQ5_0, bytes: kernels.FormQ5_0.Bytes, pack: kernels.PackQ5_0},
-	gguf.Q5_1: {form: kernels.FormQ5_1, bytes: kernels.FormQ5_1.Bytes, pack: kernels.PackQ5_1},
-	gguf.Q5_K: {form: kernels.FormQ5_K, bytes: kernels.FormQ5_K.Bytes, pack: kernels.PackQ5_K},
-	gguf.Q6_K: {form: kernels.FormQ6_K, bytes: kernels.FormQ6_K.Bytes, pack: kernels.PackQ6_K},
-	gguf.Q8_0: {form: kernels.FormQ8_0, bytes: kernels.FormQ8_0.Bytes, pack: kernels.PackQ8_0},
-	gguf.F16:  {multiply: (*kernels.Ops).MatMulF16, bytes: kernels.PackedHalfBytes, pack: kernels.PackF16},
-	gguf.BF16: {multiply: (*kernels.Ops).MatMulBF16, bytes: kernels.PackedHalfBytes, pack: kernels.PackBF16},
+	gguf.Q4_0: quantized(kernels.FormQ4_1, kernels.PackQ4_0),
+	gguf.Q4_1: quantized(kernels.FormQ4_1, kernels.PackQ4_1),
+	gguf.Q4_K: quantized(kernels.FormQ4_K, kernels.PackQ4_K),
+	gguf.Q5_0: quantized(kernels.FormQ5_0, kernels.PackQ5_0),
+	gguf.Q5_1: quantized(kernels.FormQ5_1, kernels.PackQ5_1),
+	gguf.Q5_K: quantized(kernels.FormQ5_K, kernels.PackQ5_K),
+	gguf.Q6_K: quantized(kernels.FormQ6_K, kernels.PackQ6_K),
+	gguf.Q8_0: quantized(kernels.FormQ8_0, kernels.PackQ8_0),
+	gguf.F16:  {multiply: (*kernels.Ops).MatMulF16, bytes: kernels.PackedHalfBytes, pack: kernels.PackF16, unpack: kernels.UnpackRowF16},
+	gguf.BF16: {multiply: (*kernels.Ops).MatMulBF16, bytes: kernels.PackedHalfBytes, pack: kernels.PackBF16, unpack: kernels.UnpackRowBF16},
+}
+
+func quantized(form kernels.Form, pack func(dst, src []byte, rows, k int) error) *packer {
+	return &packer{form: form, bytes: form.Bytes, pack: pack, unpack: form.UnpackRow}
 }
 
 // quantized tells whether products with the matrix take quantised rows.
 func (w *weight) quantized() bool { return w.packed != nil && w.packer.multiply == nil }
 
-// pack fills w.packed, if the type has a packed form.
-func (b *Backend) pack(w *weight) error {
-	p, ok := packers[w.dtype]
+// pack fills w.packed.
+func (b *Backend) pack(w *weight, source gguf.Tensor) error {
+	p, ok := packers[source.Type]
 	if !ok {
-		return nil
+		return fmt.Errorf("type %s is not supported; use F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K", source.Type)
 	}
-	t := packTask{w: w, rowBytes: len(w.source) / w.rows}
+	t := packTask{w: w, source: source.Data, rowBytes: len(source.Data) / w.rows}
 	w.packer, w.groupBytes = p, p.bytes(1, w.cols)
 	var err error
 	if w.packed, err = b.memory.dense(w.groups() * w.groupBytes); err != nil {
@@ -110,7 +131,7 @@ func (b *Backend) pack(w *weight) error {
 	}
 	b.workers.run(&t, (w.groups()+packGroups-1)/packGroups)
 	if err := t.err.Load(); err != nil {
-		return fmt.Errorf("the file is damaged or not supported: %w", *err)
+		return *err
 	}
 	return nil
 }
@@ -120,7 +141,8 @@ const packGroups = 16
 
 type packTask struct {
 	w        *weight
-	rowBytes int // of the source
+	source   []byte // the tensor's data
+	rowBytes int    // of the source
 	err      atomic.Pointer[error]
 }
 
@@ -128,9 +150,14 @@ func (t *packTask) run(chunk int, _ *scratch) {
 	group := chunk * packGroups
 	row := group * kernels.GroupRows
 	rows := min(packGroups*kernels.GroupRows, t.w.rows-row)
-	err := t.w.packer.pack(t.w.packed[group*t.w.groupBytes:], t.w.source[row*t.rowBytes:], rows, t.w.cols)
+	err := gguf.Guard(func() error {
+		err := t.w.packer.pack(t.w.packed[group*t.w.groupBytes:], t.source[row*t.rowBytes:], rows, t.w.cols)
+		if err != nil {
+			return fmt.Errorf("from row %d on: %w: the file is damaged or not supported", row, err)
+		}
+		return nil
+	})
 	if err != nil {
-		err = fmt.Errorf("from row %d on: %w", row, err)
 		t.err.Store(&err)
 	}
 }
@@ -142,35 +169,15 @@ func (b *Backend) makeRoom(w *weight) {
 	case w.quantized():
 		b.quants = grow(b.quants, b.maxRows*w.cols)
 		b.meta = grow(b.meta, b.maxRows*w.cols/kernels.BlockColumns)
-	case w.packed == nil:
-		for i := range b.workers.scratch {
-			s := &b.workers.scratch[i]
-			s.row = grow(s.row, w.cols)
-		}
 	}
 }
 
-// decode sets dst to a row of the matrix. A type that cannot be decoded has
-// been refused by NewWeight.
-func (w *weight) decode(ops *kernels.Ops, dst []float32, row int) {
-	size := len(w.source) / w.rows
-	src := w.source[row*size : (row+1)*size]
-	if halves, ok := viewAs[uint16](src); ok && w.dtype == gguf.F16 && littleEndian() {
-		ops.F16ToF32(dst, halves)
+// lookUp sets dst to a row of the matrix.
+func (w *weight) lookUp(dst []float32, row int) {
+	if w.packed == nil {
+		copy(dst, w.floats[row*w.cols:(row+1)*w.cols])
 		return
 	}
-	if err := gguf.Dequantize(dst, src, w.dtype); err != nil {
-		panic(fmt.Sprintf("cpu backend: decode a checked weight: %v", err))
-	}
-}
-
-// float32Row returns a row of the matrix, decoded into space if it must be.
-func (w *weight) float32Row(ops *kernels.Ops, space []float32, row int) []float32 {
-	if w.dtype == gguf.F32 && littleEndian() {
-		if all, ok := viewAs[float32](w.source); ok {
-			return all[row*w.cols : (row+1)*w.cols]
-		}
-	}
-	w.decode(ops, space[:w.cols], row)
-	return space[:w.cols]
+	group := row / kernels.GroupRows
+	w.packer.unpack(dst[:w.cols], w.packed[group*w.groupBytes:(group+1)*w.groupBytes], row%kernels.GroupRows)
 }
