@@ -12,13 +12,13 @@ import (
 
 const benchBlockSize = 16
 
-// benchModel loads SmolLM2 on some threads, with room for positions.
-func benchModel(b *testing.B, threads, positions int) model.Model {
+// benchModel loads a model on some threads, with room for positions.
+func benchModel(b *testing.B, real realModel, threads, positions int) model.Model {
 	device, err := cpu.New(cpu.Options{Threads: threads})
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := smolLM2.load(b, device)
+	m := real.load(b, device)
 	if err := m.Reserve((positions+benchBlockSize-1)/benchBlockSize, benchBlockSize); err != nil {
 		b.Fatal(err)
 	}
@@ -46,28 +46,32 @@ func BenchmarkDecode(b *testing.B) {
 	for _, c := range []struct{ batch, context int }{{1, 64}, {1, 1024}, {16, 64}} {
 		for _, threads := range []int{1, 2} {
 			b.Run(fmt.Sprintf("batch=%d/context=%d/threads=%d", c.batch, c.context, threads), func(b *testing.B) {
-				m := benchModel(b, threads, c.batch*c.context)
-				step, next := &backend.Batch{}, int32(0)
-				for i := range c.batch {
-					table := backendtest.Blocks(&next, c.context, benchBlockSize)
-					fill := prompt(c.context - 1)
-					for at := 0; at < len(fill); at += m.Shape().MaxRows {
-						chunk := &backend.Batch{}
-						backendtest.Append(chunk, fill[at:min(at+m.Shape().MaxRows, len(fill))], at, table, benchBlockSize)
-						forward(b, m, chunk)
-					}
-					backendtest.Append(step, []int32{int32(1000 + i)}, c.context-1, table, benchBlockSize)
-					step.Sample = append(step.Sample, int32(i))
-				}
-				forward(b, m, step) // sizes the shared space
-				b.ReportAllocs()
-				for b.Loop() {
-					forward(b, m, step)
-				}
-				b.ReportMetric(float64(b.N*c.batch)/b.Elapsed().Seconds(), "tokens/s")
+				benchDecode(b, smolLM2, threads, c.batch, c.context)
 			})
 		}
 	}
+}
+
+func benchDecode(b *testing.B, real realModel, threads, batch, context int) {
+	m := benchModel(b, real, threads, batch*context)
+	step, next := &backend.Batch{}, int32(0)
+	for i := range batch {
+		table := backendtest.Blocks(&next, context, benchBlockSize)
+		fill := prompt(context - 1)
+		for at := 0; at < len(fill); at += m.Shape().MaxRows {
+			chunk := &backend.Batch{}
+			backendtest.Append(chunk, fill[at:min(at+m.Shape().MaxRows, len(fill))], at, table, benchBlockSize)
+			forward(b, m, chunk)
+		}
+		backendtest.Append(step, []int32{int32(1000 + i)}, context-1, table, benchBlockSize)
+		step.Sample = append(step.Sample, int32(i))
+	}
+	forward(b, m, step) // sizes the shared space
+	b.ReportAllocs()
+	for b.Loop() {
+		forward(b, m, step)
+	}
+	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "tokens/s")
 }
 
 // BenchmarkPrefill measures a prompt of 512 tokens in one step, of which the
@@ -76,15 +80,28 @@ func BenchmarkPrefill(b *testing.B) {
 	const n = 512
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("tokens=%d/threads=%d", n, threads), func(b *testing.B) {
-			m := benchModel(b, threads, n)
-			step, next := &backend.Batch{Sample: []int32{n - 1}}, int32(0)
-			backendtest.Append(step, prompt(n), 0, backendtest.Blocks(&next, n, benchBlockSize), benchBlockSize)
-			forward(b, m, step)
-			b.ReportAllocs()
-			for b.Loop() {
-				forward(b, m, step)
-			}
-			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "tokens/s")
+			benchPrefill(b, smolLM2, threads, n)
 		})
+	}
+}
+
+func benchPrefill(b *testing.B, real realModel, threads, n int) {
+	m := benchModel(b, real, threads, n)
+	step, next := &backend.Batch{Sample: []int32{int32(n - 1)}}, int32(0)
+	backendtest.Append(step, prompt(n), 0, backendtest.Blocks(&next, n, benchBlockSize), benchBlockSize)
+	forward(b, m, step)
+	b.ReportAllocs()
+	for b.Loop() {
+		forward(b, m, step)
+	}
+	b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "tokens/s")
+}
+
+// BenchmarkModels measures the larger real models, whose weights are of Q4_K,
+// Q5_0 and Q6_K, as `llama-bench -t 2 -p 128 -n 16` does.
+func BenchmarkModels(b *testing.B) {
+	for name, real := range map[string]realModel{"gemma3": gemma3, "qwen2": qwen2} {
+		b.Run(name+"/prefill", func(b *testing.B) { benchPrefill(b, real, 2, 128) })
+		b.Run(name+"/decode", func(b *testing.B) { benchDecode(b, real, 2, 1, 16) })
 	}
 }
