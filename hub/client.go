@@ -98,7 +98,12 @@ func (c *Client) get(ctx context.Context, address *url.URL, header http.Header, 
 		}
 		response, err := c.http.Do(request)
 		if err != nil {
-			return nil, &unreachableError{err}
+			// The address, which a store signs, is not to be told.
+			var told *url.Error
+			if errors.As(err, &told) {
+				err = told.Err
+			}
+			return nil, &unreachableError{fmt.Errorf("ask %s: %w", address.Host, err)}
 		}
 		if own && check != nil && response.StatusCode < 400 {
 			if err := check(response.Header); err != nil {
@@ -113,9 +118,9 @@ func (c *Client) get(ctx context.Context, address *url.URL, header http.Header, 
 		next, err := address.Parse(response.Header.Get("Location"))
 		switch {
 		case err != nil || next.Host == "" || next.Scheme != "http" && next.Scheme != "https":
-			return nil, fmt.Errorf("%s redirects to %q, which is no address", address.Redacted(), response.Header.Get("Location"))
+			return nil, fmt.Errorf("%s redirects to %.60q, which is no address", address.Host, response.Header.Get("Location"))
 		case address.Scheme == "https" && next.Scheme == "http":
-			return nil, fmt.Errorf("%s redirects to %s: from https to http is refused", address.Redacted(), next.Host)
+			return nil, fmt.Errorf("%s redirects to %s: from https to http is refused", address.Host, next.Host)
 		}
 		next.User = nil
 		address = next

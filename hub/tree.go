@@ -91,9 +91,8 @@ func (c *Client) tree(ctx context.Context, repo, commit string) ([]File, error) 
 		if next == nil {
 			return files, nil
 		}
-		if next.Scheme != c.endpoint.Scheme || next.Host != c.endpoint.Host {
-			return nil, fmt.Errorf("%s continues its list of files on another host, %s", c.endpoint.Host, next.Host)
-		}
+		// A mirror passes on the addresses of the hub that it mirrors.
+		next.Scheme, next.Host, next.User = c.endpoint.Scheme, c.endpoint.Host, nil
 		at = next
 	}
 	return nil, fmt.Errorf("%s lists files on more than %d pages", c.endpoint.Host, maxPages)

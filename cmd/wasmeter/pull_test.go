@@ -173,6 +173,7 @@ func TestServeFromHub(t *testing.T) {
 		{"offline", []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_OFFLINE=1"}, []string{"org/tiny"}},
 		{"hub is gone", []string{"HF_ENDPOINT=http://127.0.0.1:1"}, []string{"org/tiny"}},
 		{"quantized", []string{"HF_ENDPOINT=" + h.URL}, []string{"org/tiny", "--quantize=q8_0"}},
+		{"file, quantized", nil, []string{filepath.Join(testdata, "llama.gguf"), "--quantize=q8_0", "--served-model-name=org/tiny"}},
 	} {
 		before := len(h.Requests())
 		p := startServe(t, append(environ, test.environ...), test.args...)
@@ -204,6 +205,9 @@ func TestServeFromHub(t *testing.T) {
 	}
 	if texts["first"] == "" || texts["first"] != texts["offline"] || texts["first"] != texts["hub is gone"] {
 		t.Errorf("the same weights answer %q", texts)
+	}
+	if texts["quantized"] == "" || texts["quantized"] != texts["file, quantized"] {
+		t.Errorf("the same weights, quantized, answer %q", texts)
 	}
 }
 
