@@ -51,6 +51,15 @@ var layouts = [numForms]layout{
 	FormQ8_0: {name: "Q8_0", bits: 8},
 }
 
+// Forms returns all forms.
+func Forms() []Form {
+	forms := make([]Form, numForms)
+	for i := range forms {
+		forms[i] = Form(i)
+	}
+	return forms
+}
+
 // String returns the name of the GGUF type.
 func (f Form) String() string {
 	if f < 0 || f >= numForms {

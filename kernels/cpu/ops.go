@@ -37,6 +37,9 @@ type Ops struct {
 	ropePairs, ropeHalves func(x, cos, sin []float32)
 
 	pause func(n int)
+
+	read func(b []byte)
+	peak func(turns int) int
 }
 
 // Select returns the kernels of a level, or an error if this machine lacks it.
@@ -82,6 +85,8 @@ func generic() *Ops {
 		ropePairs:  ropePairsGeneric,
 		ropeHalves: ropeHalvesGeneric,
 		pause:      pauseGeneric,
+		read:       readGeneric,
+		peak:       peakGeneric,
 	}
 	for form := range numForms {
 		o.matMul[form] = matMulGeneric(form)

@@ -12,16 +12,17 @@ func (o *Ops) accelerate(level Level) {
 	case Generic:
 		return
 	case AVX2:
-		o.matMul = matMulAVX2
+		o.matMul, o.peak = matMulAVX2, peakVectors(peakAVX2, 32)
 	case AVXVNNI:
-		o.matMul = matMulAVXVNNI
+		o.matMul, o.peak = matMulAVXVNNI, peakVectors(peakAVXVNNI, 32)
 	case AVX512VNNI:
-		o.matMul = matMulAVX512
+		o.matMul, o.peak = matMulAVX512, peakVectors(peakAVX512, 64)
 	}
 	o.matMulF16, o.matMulBF16 = matMulF16AVX2, matMulBF16AVX2
 	if level == AVX512VNNI {
 		o.matMulF16, o.matMulBF16 = matMulF16AVX512, matMulBF16AVX512
 	}
+	o.read = readVectors
 	o.quantize = quantizeVectors
 	o.f16ToF32 = f16ToF32Vectors
 	o.f32ToF16 = f32ToF16Vectors

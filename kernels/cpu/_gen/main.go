@@ -23,6 +23,7 @@ func main() {
 		"matmul":      matMulFile(),
 		"row":         rowFile(),
 		"attention":   attentionFile(),
+		"speed":       speedFile(),
 		"matmul_half": halfFile(),
 		"weight":      weightFile(),
 	} {

@@ -1,0 +1,43 @@
+package main
+
+// speedFile has the loops that measure what the processor can do at best.
+func speedFile() *file {
+	f := &file{}
+	readMemory(f)
+	peak(f, "AVX2", regs("Y", 0, 12), func(sum string) {
+		f.op("VPMADDUBSW Y13, Y14, Y15")
+		f.op("VPADDW Y15, %s, %s", sum, sum)
+	})
+	peak(f, "AVXVNNI", regs("Y", 0, 12), func(sum string) { f.vpdpbusd("Y13", "Y14", sum) })
+	peak(f, "AVX512", regs("Z", 0, 12), func(sum string) { f.op("VPDPBUSD Z13, Z14, %s", sum) })
+	return f
+}
+
+// readMemory reads as the AVX2 products read weights: forwards, and ahead.
+func readMemory(f *file) {
+	f.begin("readAVX2", "reads n runs of 256 bytes.", "p *byte, n int", "")
+	f.load("p", "SI", "n", "CX")
+	f.label("loop")
+	for line := 0; line < 256; line += 64 {
+		f.op("PREFETCHT0 %d(SI)", prefetchAhead+line)
+		f.op("VMOVDQU %d(SI), Y0", line)
+		f.op("VMOVDQU %d(SI), Y1", line+32)
+	}
+	f.op("ADDQ $256, SI")
+	f.op("DECQ CX")
+	f.op("JNZ loop")
+	f.end()
+}
+
+// peak adds products into independent sums, so that nothing waits for a result.
+func peak(f *file, level string, sums []string, add func(sum string)) {
+	f.begin("peak"+level, "adds the products of n times 12 vectors of bytes.", "n int", "")
+	f.load("n", "CX")
+	f.label("loop")
+	for _, sum := range sums {
+		add(sum)
+	}
+	f.op("DECQ CX")
+	f.op("JNZ loop")
+	f.end()
+}

@@ -1,0 +1,39 @@
+package cpu
+
+// peakTurn is the number of vectors that a turn of the peak loops multiplies.
+const peakTurn = 12
+
+// Read reads all of b, in order and as fast as the level can: the bound of products
+// with one token.
+func (o *Ops) Read(b []byte) { o.read(b) }
+
+// PeakOps does integer multiplications and additions of bytes in registers for a while,
+// as the products of the level do, and returns their number: the bound of products
+// with many tokens.
+func (o *Ops) PeakOps() int {
+	const turns = 1000
+	return turns * o.peak(turns)
+}
+
+func readGeneric(b []byte) {
+	var sum byte
+	for _, v := range b {
+		sum ^= v
+	}
+	sink(sum)
+}
+
+// peakGeneric returns the operations of a turn.
+func peakGeneric(turns int) int {
+	var a, b, c, d int32
+	for i := range int32(turns) {
+		a, b, c, d = a+i*3, b+i*5, c+i*7, d+i*9
+	}
+	sink(byte(a + b + c + d))
+	return 8
+}
+
+// sink keeps a loop whose result nobody needs.
+//
+//go:noinline
+func sink(byte) {}

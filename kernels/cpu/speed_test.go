@@ -1,0 +1,16 @@
+package cpu
+
+import "testing"
+
+// The loops end and count what they do.
+func TestSpeedLoops(t *testing.T) {
+	eachLevel(t, func(t *testing.T, o *Ops) {
+		for _, n := range []int{0, 1, 255, 256, 257, 1<<16 - 1, 1 << 16, 1<<17 + 300} {
+			o.Read(make([]byte, n))
+		}
+		want := map[Level]int{Generic: 8, AVX2: 12 * 64, AVXVNNI: 12 * 64, AVX512VNNI: 12 * 128}[o.Level()] * 1000
+		if got := o.PeakOps(); got != want {
+			t.Errorf("got %d operations, want %d", got, want)
+		}
+	})
+}
