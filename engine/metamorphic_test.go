@@ -41,7 +41,9 @@ func tinySubject(t *testing.T) subject {
 	return subject{file: backendtest.TinyFile(t), tokenizer: tok, prompt: randomPrompt(len(names)), requests: 16, output: 24}
 }
 
-func smolSubject(t *testing.T) subject {
+func smolSubject(t *testing.T) subject { return smol(t) }
+
+func smol(t testing.TB) subject {
 	if testing.Short() {
 		t.Skip("runs a real model: leave out -short")
 	}
@@ -71,7 +73,7 @@ func randomPrompt(vocab int) func(*rand.Rand, int) []int32 {
 	}
 }
 
-func (s subject) engine(t *testing.T, change func(*engine.Options)) *engine.Engine {
+func (s subject) engine(t testing.TB, change func(*engine.Options)) *engine.Engine {
 	t.Helper()
 	o := engine.Default()
 	o.KVCacheMemory = 64 << 20
@@ -109,7 +111,7 @@ type outcome struct {
 	drafted, accepted int
 }
 
-func run(t *testing.T, e *engine.Engine, requests []*engine.Request) []outcome {
+func run(t testing.TB, e *engine.Engine, requests []*engine.Request) []outcome {
 	t.Helper()
 	streams := make([]*engine.Stream, len(requests))
 	for i, r := range requests {

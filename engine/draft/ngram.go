@@ -1,12 +1,15 @@
 package draft
 
+import "math/bits"
+
 // Index finds where the last tokens of a sequence stood before, in the way of
 // deflate: positions with the same hash of MinMatch tokens are chained, the
 // latest first. What followed there is the guess of what follows here. Source:
 // Saxena, Prompt Lookup Decoding, https://github.com/apoorvumang/prompt-lookup-decoding;
 // for the chains, RFC 1951, section 4.
 //
-// It takes about 12 bytes for a token, and constant time for a guess.
+// It takes 12 to 20 bytes for a token, and a guess a time that does not depend on
+// their number.
 type Index struct {
 	min, max int // tokens that must match, and that are compared at most
 	// previous chains the ends of runs of min tokens: previous[e] is the end
@@ -73,12 +76,9 @@ func (x *Index) match(tokens []int32, end int) int {
 
 // extend chains every run that ends before the end of tokens.
 func (x *Index) extend(tokens []int32) {
-	if need := 2 * len(tokens); len(x.heads) < need {
-		size := max(64, len(x.heads))
-		for size < need {
-			size *= 2
-		}
-		x.heads = make([]int32, size)
+	if len(x.heads) < 2*len(tokens) {
+		// Room for the tokens that were announced, or for twice as many.
+		x.heads = make([]int32, 1<<bits.Len(uint(2*max(cap(x.previous), len(tokens)))))
 		x.previous = x.previous[:1]
 	}
 	for end := len(x.previous); end < len(tokens); end++ {
