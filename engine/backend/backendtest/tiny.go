@@ -39,10 +39,16 @@ func TinyLlama() ([]gguf.KeyValue, []gguf.Tensor) {
 }
 
 // TinyFloat returns the parts of a model file of some architecture with random
-// float32 weights, which any engine computes alike. llama3 is the architecture
-// llama with the stretched positions of Llama 3.1 and later.
+// float32 weights, which any engine computes alike. Of these names, llama3 is
+// the architecture llama with the stretched positions of Llama 3.1 and later,
+// gemma3-4b has those of Gemma 3's larger models, and gemma3-27b has the many
+// layers by which the largest is known.
 func TinyFloat(name string) ([]gguf.KeyValue, []gguf.Tensor) {
-	return tiny(name, gguf.F32, layerTypes{}, layerTypes{}, layerTypes{}, layerTypes{})
+	layers := 4
+	if name == "gemma3-27b" {
+		layers = 62
+	}
+	return tiny(name, gguf.F32, make([]layerTypes, layers)...)
 }
 
 // tinyShape is what the tiny models of the architectures differ in.
@@ -66,13 +72,20 @@ func tinyShapeOf(name string) tinyShape {
 		return tinyShape{architecture: "qwen2", headDim: tinyHeadDim, bias: true, metadata: map[string]any{"rope.freq_base": float32(1e6)}}
 	case "qwen3":
 		return tinyShape{architecture: "qwen3", headDim: wide, vectors: map[string]int{"attn_q_norm": wide, "attn_k_norm": wide}}
-	case "gemma3":
-		return tinyShape{
+	case "gemma3", "gemma3-4b", "gemma3-27b":
+		s := tinyShape{
 			architecture: "gemma3", headDim: wide,
-			// Windows end inside the tests' prompts, and one layer of two is local.
-			metadata: map[string]any{"attention.sliding_window": uint32(7), "attention.sliding_window_pattern": uint32(2), "rope.freq_base": float32(1e6)},
+			// Windows end inside the tests' prompts.
+			metadata: map[string]any{"attention.sliding_window": uint32(7), "rope.freq_base": float32(1e6)},
 			vectors:  map[string]int{"attn_q_norm": wide, "attn_k_norm": wide, "post_attention_norm": tinyWidth, "post_ffw_norm": tinyWidth},
 		}
+		if name != "gemma3-27b" {
+			s.metadata["attention.sliding_window_pattern"] = uint32(2) // else six, of which there are too few layers
+		}
+		if name == "gemma3-4b" {
+			s.metadata["rope.scaling.type"], s.metadata["rope.scaling.factor"] = "linear", float32(8)
+		}
+		return s
 	}
 	panic("backendtest: no tiny model " + name)
 }

