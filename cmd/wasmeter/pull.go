@@ -107,7 +107,7 @@ func findOnDisk(ctx context.Context, t terminal, model string, logger *slog.Logg
 		return model, modelName(model), nil
 	}
 	logger.Info("looking for model", "model", reference.String())
-	pulled, err := pullModel(ctx, t, reference, newProgress(t.err, func(line string) { logger.Info(line) }))
+	pulled, err := pullModel(ctx, t, reference, newProgress(t.err, func(line string) { logger.Info("fetching model", "progress", line) }))
 	if err != nil {
 		return "", "", err
 	}

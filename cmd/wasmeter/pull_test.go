@@ -195,7 +195,7 @@ func TestServeFromHub(t *testing.T) {
 		if code := p.end(t); code != 0 {
 			t.Errorf("%s: exit %d: %s", test.name, code, p.logged())
 		}
-		fetched := strings.Contains(p.logged(), `msg="model-00001-of-00002.safetensors: 100% of 73.7 KiB"`)
+		fetched := strings.Contains(p.logged(), `progress="model-00001-of-00002.safetensors: 100% of 73.7 KiB"`)
 		if (test.name == "first") != fetched {
 			t.Errorf("%s: fetched %t; the log: %s", test.name, fetched, p.logged())
 		}
