@@ -14,6 +14,7 @@ import (
 
 // The bounds on waiting for a server.
 const (
+	askTimeout    = 20 * time.Second // for a whole document: a cache may do instead
 	headerTimeout = 30 * time.Second // until an answer begins
 	stallTimeout  = 60 * time.Second // without a byte of a body
 	maxRedirects  = 10

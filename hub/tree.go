@@ -153,7 +153,7 @@ func (c *Client) ask(ctx context.Context, at *url.URL, into any) (http.Header, e
 }
 
 func (c *Client) askOnce(ctx context.Context, at *url.URL, into any) (http.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*headerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	response, err := c.get(ctx, at, nil, nil)
 	if err != nil {
