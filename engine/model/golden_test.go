@@ -19,10 +19,12 @@ import (
 type golden struct {
 	Prompts []goldenPrompt
 	// Text is testdata/text.txt in the model's tokens, with llama.cpp's negative
-	// log-likelihood of each but the first.
+	// log-likelihood of each but the first, and its perplexity with float32
+	// weights where that was recorded.
 	Text struct {
-		IDs  []int32
-		Loss []float64
+		IDs               []int32
+		Loss              []float64
+		Float32Perplexity float64 `json:"float32_perplexity"`
 	}
 }
 

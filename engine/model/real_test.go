@@ -46,7 +46,8 @@ func TestRealModelsOnCPU(t *testing.T) {
 	})
 }
 
-// The perplexity of a text is within 1 % of llama.cpp's. The text is longer than
+// The perplexity of a text is within 1 % of llama.cpp's, and of what it is with
+// float32 weights and activations. The text is longer than
 // Gemma 3's window of 512 positions.
 func TestPerplexity(t *testing.T) {
 	slow(t)
@@ -66,7 +67,10 @@ func TestPerplexity(t *testing.T) {
 			if !(math.Abs(got/want-1) <= 0.01) {
 				t.Errorf("perplexity of %d tokens is %.4f, want %.4f ± 1 %%", len(text.IDs), got, want)
 			}
-			t.Logf("perplexity of %d tokens: %.4f, llama.cpp's is %.4f", len(text.IDs), got, want)
+			if exact := text.Float32Perplexity; exact > 0 && !(math.Abs(got/exact-1) <= 0.01) {
+				t.Errorf("perplexity of %d tokens is %.4f, want %.4f ± 1 %% by float32 weights", len(text.IDs), got, exact)
+			}
+			t.Logf("perplexity of %d tokens: %.4f, llama.cpp's is %.4f, with float32 weights %.4f", len(text.IDs), got, want, text.Float32Perplexity)
 		})
 	}
 }

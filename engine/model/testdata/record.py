@@ -11,6 +11,7 @@ C++ compiler and Go are needed too.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -134,6 +135,8 @@ def record_real(program, folder, name):
     dequantise(path, floats)
     recorder = Recorder(program, floats, "f32")
     rows = [{"prompt": p} | recorder.ask("greedy", 24, *ids) for p, ids in prompts]
+    losses = recorder.ask("loss", *text["ids"])["loss"]
+    text["float32_perplexity"] = round(math.exp(sum(losses) / len(losses)), 4)
     recorder.close()
     floats.unlink()
     write(HERE / f"{name}-logits.json", {"tool": TOOL, "model": file, "text": text}, "prompts", rows)
