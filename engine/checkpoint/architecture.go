@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/wasmeter/wasmeter/engine/gguf"
 )
 
 // An architecture is how one family's folders become a file.
@@ -32,11 +34,20 @@ type architecture struct {
 // architectures are the families by config.json's model_type.
 var architectures = map[string]*architecture{
 	"llama":   {name: "llama", layer: plainLayer, interleaved: true, activation: "silu", ropeTheta: 10000},
-	"mistral": {name: "llama", layer: plainLayer, interleaved: true, activation: "silu", ropeTheta: 10000},
+	"mistral": {name: "llama", layer: plainLayer, interleaved: true, activation: "silu", ropeTheta: 10000, keys: mistralKeys},
 	"qwen2":   {name: "qwen2", layer: plainLayer, activation: "silu", ropeTheta: 10000},
 	"qwen3":   {name: "qwen3", layer: headNormLayer, activation: "silu", ropeTheta: 10000},
 	"gemma3_text": {name: "gemma3", layer: gemma3Layer, normPlusOne: true, activation: "gelu_pytorch_tanh", ropeTheta: 1_000_000, tied: true,
 		windows: true, keys: gemma3Keys},
+}
+
+// mistralKeys ends the context where the window of the first Mistral would begin
+// to hide positions: the model knows none. Later ones have null for it.
+func mistralKeys(k *keys, c *config) {
+	if c.SlidingWindow != nil && c.Context != nil && *c.SlidingWindow < *c.Context {
+		i := slices.IndexFunc(k.list, func(kv gguf.KeyValue) bool { return kv.Key == k.prefix+"context_length" })
+		k.list[i].Value = *c.SlidingWindow
+	}
 }
 
 // supported lists the families for messages.

@@ -292,6 +292,17 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// Mistral is Llama; its window, where it has one, bounds the context.
+func TestMistral(t *testing.T) {
+	for window, want := range map[any]string{nil: "256", 100: "100", 1000: "256"} {
+		data := edited(t, "llama/config.json", object{"model_type": "mistral", "sliding_window": window})
+		f := open(t, folder(t, "llama", map[string][]byte{"config.json": data}), checkpoint.Options{})
+		if got, name := f.Describe("llama.context_length"), f.Describe("general.architecture"); got != want || name != `"llama"` {
+			t.Errorf("a window of %v: context of %s, want %s, architecture %s", window, got, want, name)
+		}
+	}
+}
+
 func TestChatTemplate(t *testing.T) {
 	for name, test := range map[string]struct {
 		changes map[string][]byte
