@@ -40,9 +40,12 @@ func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *
 	}
 	line("model", "%s (%s%s)", strings.Join(s.names, ", "), shape.Architecture, size)
 	line("device", "%s", shape.Device)
-	positions, memory := int64(stats.Blocks)*int64(c.Engine.BlockSize), ""
-	if shape.KVBytes > 0 { // a simulated cache takes none
-		memory = ", " + bytesText(positions*shape.KVBytes)
+	positions, memory, each := int64(stats.Blocks)*int64(c.Engine.BlockSize), "", shape.KVBytes
+	if s.draft != nil {
+		each += s.draft.Shape().KVBytes
+	}
+	if each > 0 { // a simulated cache takes none
+		memory = ", " + bytesText(positions*each)
 	}
 	line("context", "%d tokens; KV cache of %d tokens%s", e.Context(), positions, memory)
 	if method := c.Engine.Speculative.Method; s.draft != nil {

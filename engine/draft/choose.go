@@ -36,12 +36,16 @@ type Chooser struct {
 // where the time is that of decoding alone and what the drafts add to it: a
 // prompt in the same step has to be computed anyway. A step that is computed, not
 // waited for, adds as much time for each row as a token takes, so that nothing
-// pays under load.
+// pays under load. Nothing is drafted before a step of so few rows was seen: what
+// would be saved is not known.
 func (c *Chooser) Choose(s Step, candidates []Candidate, step, drafting *Costs) {
 	for i := range candidates {
 		candidates[i].Take, candidates[i].chance = 0, candidates[i].Rate
 	}
 	c.order = c.order[:0]
+	if !step.bounds(s.Decoding) {
+		return
+	}
 	tokens, plain, with := float64(s.Decoding), step.Estimate(s.Decoding), step.Estimate(s.Rows)
 	best, drafts, rounds, drafted := tokens/max(plain, tiny), 0, 0, 0
 	for len(c.order) < s.Room {

@@ -36,7 +36,9 @@ func TestChoose(t *testing.T) {
 		{"rows are free", waits, nil, 1, 1, 64, []float64{0.1}, 5, []int{5}},
 		{"nothing ever comes true", waits, nil, 1, 1, 64, []float64{0}, 5, []int{0}},
 		{"rows cost as much as tokens", computes, nil, 8, 8, 64, []float64{0.9, 0.9}, 5, []int{0, 0}},
-		{"unknown costs are tried", nil, nil, 1, 1, 64, []float64{0.5}, 4, []int{4}},
+		{"nothing known", nil, nil, 1, 1, 64, []float64{0.9}, 4, []int{0}},
+		{"only prompts known", map[int]time.Duration{64: 64 * ms}, nil, 1, 1, 64, []float64{0.9}, 4, []int{0}},
+		{"unknown costs are tried", map[int]time.Duration{1: 10 * ms}, nil, 1, 1, 64, []float64{0.5}, 4, []int{4}},
 		// 1 token in 10 ms; with 8 drafts of 0.95: 1+0.95+…+0.95⁸ = 7.40 in 21 ms.
 		{"a first dear row", between, nil, 1, 1, 64, []float64{0.95}, 8, []int{8}},
 		// One draft: 1.3 in 14 ms; two: 1.39 in 15; both less than 1 in 10.

@@ -56,6 +56,16 @@ func pointOf(rows int) int {
 
 func (c *Costs) known(p *point) bool { return p.last > 0 && c.steps-p.last <= stale }
 
+// bounds tells whether a step of as many rows, or fewer, is known.
+func (c *Costs) bounds(rows int) bool {
+	for i := range c.points[:pointOf(rows)+1] {
+		if c.known(&c.points[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // Estimate is the time of a step of so many rows, in seconds: between two known
 // points on the line through them, beyond all of them the nearest one's, and 0
 // when nothing is known. An unknown step is thought cheap, so that it is tried.
