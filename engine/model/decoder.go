@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
-	"github.com/wasmeter/wasmeter/engine/gguf"
 )
 
 // decoder is what the architectures share: tokens become a residual stream, the
@@ -169,8 +168,3 @@ func (d *decoder) Close() error { return d.backend.Close() }
 
 // layerPrefix begins the names of a layer's tensors.
 func layerPrefix(i int) string { return fmt.Sprintf("blk.%d.", i) }
-
-// newLoader makes the loader of a file's tensors.
-func newLoader(f *gguf.File, b backend.Backend) *loader {
-	return &loader{file: f, backend: b, taken: make(map[string]bool)}
-}

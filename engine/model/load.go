@@ -42,6 +42,10 @@ type loader struct {
 	err     error
 }
 
+func newLoader(f *gguf.File, b backend.Backend) *loader {
+	return &loader{file: f, backend: b, taken: make(map[string]bool)}
+}
+
 // matrix loads a matrix that maps cols values to rows values.
 func (l *loader) matrix(name string, rows, cols int) backend.Weight {
 	return l.weight(name, []uint64{uint64(cols), uint64(rows)})
