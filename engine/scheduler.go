@@ -28,6 +28,14 @@ type scheduler struct {
 	waiting queue
 	running []*sequence
 	plan    []work
+	refused refusal
+}
+
+// refusal is why a sequence did not fit: it need not be asked again, which takes
+// a search for its whole prompt, before others have given something back.
+type refusal struct {
+	seq           *sequence
+	free, running int
 }
 
 // work is one sequence's share of a step: its next rows tokens, and behind them
@@ -116,9 +124,10 @@ func (s *scheduler) displaces() bool {
 // runs, so that the next to need one need not be preempted for it. Then q holds
 // its blocks.
 func (s *scheduler) fits(q *sequence) bool {
-	if len(s.running) >= s.maxSeqs {
+	if r := &s.refused; len(s.running) >= s.maxSeqs || q == r.seq && s.pool.NumFree() <= r.free && len(s.running) >= r.running {
 		return false
 	}
+	s.refused.seq = nil
 	if q.shares() {
 		q.computed = q.table.Adopt(s.pool, q.root, q.tokens)
 	}
@@ -127,6 +136,7 @@ func (s *scheduler) fits(q *sequence) bool {
 		return true
 	}
 	s.release(q)
+	s.refused = refusal{q, s.pool.NumFree(), len(s.running)}
 	return false
 }
 

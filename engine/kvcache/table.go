@@ -1,6 +1,9 @@
 package kvcache
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Table is the blocks of one sequence: block i holds its positions
 // i·blockSize … (i+1)·blockSize−1. The zero value is a sequence without any.
@@ -15,6 +18,9 @@ type Table struct {
 
 // Blocks is the table for a batch, valid until it grows or is released.
 func (t *Table) Blocks() []int32 { return t.blocks }
+
+// moreRoom is the least number of blocks that a table makes room for at a time.
+const moreRoom = 8
 
 // Need is the number of blocks that are missing until the table holds n
 // positions. That of an empty table says whether a sequence can ever fit.
@@ -34,6 +40,9 @@ func (t *Table) Grow(pool *Pool, n int) bool {
 		return false
 	}
 	t.blockSize = pool.blockSize
+	if len(t.blocks)+need > cap(t.blocks) {
+		t.blocks = slices.Grow(t.blocks, max(need, moreRoom))
+	}
 	for range need {
 		block, _ := pool.Alloc() // the free blocks were counted
 		t.blocks = append(t.blocks, block)

@@ -49,7 +49,7 @@ type Generation struct {
 
 	AddSpecialTokens Opt[bool] // whether the tokenizer adds its own, such as BOS
 
-	Priority         int // lower runs first
+	Priority         int    // lower runs first
 	CacheSalt        string // only requests with the same one share computed prefixes
 	ServiceTier      string
 	User             string
