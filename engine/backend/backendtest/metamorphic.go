@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -22,18 +23,19 @@ func runChunks(r *trial, seq int, lengths ...int) {
 	}
 }
 
-// trialModels are run by each test of whole models: one with weights of many
-// types, and one of which layers see a window.
-var trialModels = map[string]func() ([]gguf.KeyValue, []gguf.Tensor){
-	"llama":  TinyLlama,
-	"gemma3": func() ([]gguf.KeyValue, []gguf.Tensor) { return TinyFloat("gemma3") },
-}
-
-// eachModel runs a test with each of the models.
+// eachModel runs a test with several whole models: one with weights of many
+// types, and two of which layers see a window, one narrower than a tile of rows
+// and one wider than a segment of positions.
 func eachModel(t *testing.T, test func(t *testing.T, file *gguf.File)) {
-	for name, parts := range trialModels {
-		t.Run(name, func(t *testing.T) {
-			metadata, tensors := parts()
+	t.Run("llama", func(t *testing.T) { test(t, TinyFile(t)) })
+	for _, window := range []uint32{7, 270} {
+		t.Run(fmt.Sprintf("gemma3 window %d", window), func(t *testing.T) {
+			metadata, tensors := TinyFloat("gemma3")
+			for i := range metadata {
+				if metadata[i].Key == "gemma3.attention.sliding_window" {
+					metadata[i].Value = window
+				}
+			}
 			test(t, File(t, metadata, tensors))
 		})
 	}
