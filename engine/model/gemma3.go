@@ -74,8 +74,8 @@ func newGemma3(f *gguf.File, b backend.Backend) (Model, error) {
 }
 
 // readWindow reads what is of local layers: the window, the rope and the number
-// of layers of which the last is global. Files before those of Gemma 3n don't
-// have the keys of the latter two.
+// of layers of which the last is global. llama.cpp's converter leaves the keys
+// of the latter two out.
 func (m *gemma3) readWindow(f *gguf.File, c *config) (period int, err error) {
 	r := &keyReader{file: f, prefix: "gemma3."}
 	m.window = r.countOr("attention.sliding_window", maxContext, 0)
