@@ -35,8 +35,8 @@ func (r *run) speculation() string {
 }
 
 // appendSpeculation appends the object metrics.speculative_decoding in vLLM's
-// order. The lists by step are null where
-// there is none to list, and where the summary alone was asked for.
+// order. The lists by step are null where there are none to list or too many, and
+// where the summary alone was asked for.
 func appendSpeculation(dst []byte, c *engine.DraftCounts) []byte {
 	length, rate := 1.0, 0.0
 	if c.Steps > 0 {
@@ -60,7 +60,7 @@ func appendSpeculation(dst []byte, c *engine.DraftCounts) []byte {
 		dst = append(dst, `,"`+count.name+`":`...)
 		dst = strconv.AppendInt(dst, int64(count.n), 10)
 	}
-	if len(c.PerStep) == 0 {
+	if len(c.PerStep) == 0 || len(c.PerStep) > maxListedSteps {
 		return append(dst, `,"per_step_accepted":null,"per_step_drafted":null}`...)
 	}
 	dst = append(dst, `,"per_step_accepted":`...)
@@ -69,6 +69,10 @@ func appendSpeculation(dst []byte, c *engine.DraftCounts) []byte {
 	dst = appendList(dst, len(c.PerStep), func(i int) int { return int(c.PerStep[i].Drafted) })
 	return append(dst, '}')
 }
+
+// maxListedSteps keeps the object, of two digits a number, within the 16 KiB that
+// a plugin may give.
+const maxListedSteps = 2048
 
 // appendFraction appends a number that is no count, and looks like none to
 // readers that tell 1.0 from 1.

@@ -165,6 +165,23 @@ func consistent(t *testing.T, spec map[string]any) {
 	}
 }
 
+// TestLongLists: the lists by step leave room in the 16 KiB of a plugin's answer,
+// or are left out.
+func TestLongLists(t *testing.T) {
+	counts := engine.DraftCounts{ByAccepted: make([]int, 65)}
+	for range maxListedSteps {
+		counts.Count(64, 64, true)
+	}
+	if n := len(appendSpeculation(nil, &counts)); n > 15<<10 {
+		t.Errorf("%d steps make %d bytes, want at most 15 KiB", maxListedSteps, n)
+	}
+	counts.Count(64, 64, true)
+	got := decode(t, string(appendSpeculation(nil, &counts)))
+	if got["per_step_drafted"] != nil || got["num_spec_steps"] != float64(maxListedSteps+1) {
+		t.Errorf("one step more: %v steps, lists %v; want all counted, and none listed", got["num_spec_steps"], got["per_step_drafted"])
+	}
+}
+
 // TestDraftsInTheFrame: plugins are told of drafts by request, choice and step.
 func TestDraftsInTheFrame(t *testing.T) {
 	r := &run{request: &engine.Request{Prompts: [][]int32{{1}}, N: 1}, choices: make([]choice, 1)}

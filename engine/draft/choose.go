@@ -47,7 +47,7 @@ func (c *Chooser) Choose(s Step, candidates []Candidate, step, drafting *Costs) 
 		return
 	}
 	tokens, plain, with := float64(s.Decoding), step.Estimate(s.Decoding), step.Estimate(s.Rows)
-	best, drafts, rounds, drafted := tokens/max(plain, tiny), 0, 0, 0
+	best, drafts, rounds, drafted := margin*tokens/max(plain, tiny), 0, 0, 0
 	for len(c.order) < s.Room {
 		at := -1
 		for i := range candidates {
@@ -78,6 +78,10 @@ func (c *Chooser) Choose(s Step, candidates []Candidate, step, drafting *Costs) 
 		candidates[at].Take--
 	}
 }
+
+// margin is how much better than without drafts it must be: of many estimates that
+// are noisy, the best seems better than it is.
+const margin = 1.03
 
 // tiny keeps a time that is not known from being divided by.
 const tiny = 1e-9
