@@ -136,6 +136,13 @@ type Backend interface {
 	Close() error
 }
 
+// Planner is a Backend that knows before loading whether there is memory for some
+// tensors.
+type Planner interface {
+	// Plan returns an error that says how much is needed and how much there is.
+	Plan(tensors []gguf.Tensor) error
+}
+
 // Sharer is a Backend with threads on the host that have nothing to do between
 // two steps. They do other work in the meantime; no step may run.
 type Sharer interface {

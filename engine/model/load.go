@@ -20,17 +20,25 @@ func Load(f *gguf.File, b backend.Backend) (Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model file: %w", err)
 	}
+	var load func(*gguf.File, backend.Backend) (Model, error)
 	switch architecture {
 	case "llama":
-		return newLlama(f, b)
+		load = newLlama
 	case "qwen2":
-		return newQwen2(f, b)
+		load = newQwen2
 	case "qwen3":
-		return newQwen3(f, b)
+		load = newQwen3
 	case "gemma3":
-		return newGemma3(f, b)
+		load = newGemma3
+	default:
+		return nil, fmt.Errorf("model file: general.architecture: %q is not supported; supported are: %s", architecture, strings.Join(supported[:], ", "))
 	}
-	return nil, fmt.Errorf("model file: general.architecture: %q is not supported; supported are: %s", architecture, strings.Join(supported[:], ", "))
+	if p, ok := b.(backend.Planner); ok {
+		if err := p.Plan(f.Tensors); err != nil {
+			return nil, fmt.Errorf("model file: %w", err)
+		}
+	}
+	return load(f, b)
 }
 
 // A loader moves a file's tensors to the backend and checks their shapes. Its

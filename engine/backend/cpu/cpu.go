@@ -11,7 +11,9 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"runtime"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
@@ -89,6 +91,7 @@ type Backend struct {
 	maxRows int
 	kvType  string
 	memory  memory // of weights and caches
+	system  fs.FS  // where the system says what memory there is
 	closed  bool
 
 	// The step: set by Begin, read until Sync.
@@ -139,7 +142,7 @@ func New(o Options) (*Backend, error) {
 	if free := runtime.GOMAXPROCS(0); o.Threads > free {
 		o.Logger.Warn("more threads than cores: steps will be slower than with fewer", "threads", o.Threads, "cores", free)
 	}
-	return &Backend{ops: ops, workers: newWorkers(ops, o.Threads), maxRows: o.MaxRows, kvType: o.KVType}, nil
+	return &Backend{ops: ops, workers: newWorkers(ops, o.Threads), maxRows: o.MaxRows, kvType: o.KVType, system: os.DirFS("/")}, nil
 }
 
 // scratch is a thread's own space. It is sized between phases.
