@@ -7,8 +7,10 @@
 //  1. takes the commands that handlers have posted (submit, abort),
 //  2. schedules: spends a budget of rows on letting each sequence's computed
 //     tokens catch up with its known tokens (scheduler.go),
-//  3. fills a batch of integers (batch.go) and has the model compute it,
-//  4. samples a token for each sequence that caught up,
+//  3. adds tokens that are guessed, where checking them pays (speculation.go),
+//     fills a batch of integers (batch.go) and has the model compute it,
+//  4. samples a token for each sequence that caught up, and more where guesses
+//     were right,
 //  5. decides text and ends (stop.go), and puts the outputs into the streams'
 //     mailboxes (stream.go), where the readers find them.
 //

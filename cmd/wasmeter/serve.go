@@ -41,6 +41,7 @@ so does a change of their files.`,
   wasmeter serve bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M
   wasmeter serve Qwen/Qwen3-0.6B --quantize q8_0
   wasmeter serve --config wasmeter.yaml --max-num-seqs 16 --kv-cache-memory 512MiB
+  wasmeter serve --speculative-method ngram --speculative-num-tokens 8
   wasmeter serve sim --sim-step-base 20ms`,
 		Args: cobra.MaximumNArgs(1),
 	}
