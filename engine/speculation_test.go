@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -40,6 +41,13 @@ func copies(s subject) []*engine.Request {
 			r.Sampling.Bias = map[int32]float32{r.Prompts[0][0]: 3, r.Prompts[0][1]: -100}
 		},
 		func(r *engine.Request) { r.Sampling.TopK, r.Sampling.Temperature = 4, 1 },
+		// One token over and over, and two that take turns by their penalties, which
+		// count each accepted draft.
+		func(r *engine.Request) { r.Sampling.Bias = map[int32]float32{r.Prompts[0][0]: 100} },
+		func(r *engine.Request) {
+			r.Sampling.Bias = map[int32]float32{r.Prompts[0][0]: 100, r.Prompts[0][1]: 100}
+			r.Sampling.FrequencyPenalty, r.Sampling.PresencePenalty = 2, 0.5
+		},
 	} {
 		line := s.prompt(rnd, 9)
 		p := sample.Defaults()
@@ -82,10 +90,13 @@ func flat() time.Duration { return 10 * time.Millisecond }
 // small is that of a draft model beside it.
 func small() time.Duration { return time.Millisecond / 10 }
 
-// jumping costs are such that drafts pay by chance, again and again.
+// jumping costs, 1 µs to 10 ms, are such that drafts pay by chance, again and
+// again.
 func jumping() func() time.Duration {
 	rnd := rand.New(rand.NewPCG(9, 9))
-	return func() time.Duration { return time.Duration(1 + rnd.Int64N(int64(20*time.Millisecond))) }
+	return func() time.Duration {
+		return time.Duration(math.Pow(10, 4*rnd.Float64()) * float64(time.Microsecond))
+	}
 }
 
 func ngram(o *engine.Options) {
@@ -126,7 +137,7 @@ func TestSpeculationChangesNothing(t *testing.T) {
 			real := name != "tiny"
 			requests := copies(s)
 			if real {
-				requests, s.output = requests[1:5], 8
+				requests = append(requests[1:4], requests[len(requests)-2:]...)
 			}
 			without := s.engine(t, func(o *engine.Options) { o.MaxNumSeqs = 1 })
 			want := run(t, without, requests)
