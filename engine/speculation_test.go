@@ -41,6 +41,11 @@ func copies(s subject) []*engine.Request {
 			r.Sampling.Bias = map[int32]float32{r.Prompts[0][0]: 3, r.Prompts[0][1]: -100}
 		},
 		func(r *engine.Request) { r.Sampling.TopK, r.Sampling.Temperature = 4, 1 },
+		// One token over and over, until a better one that ends the text is allowed.
+		func(r *engine.Request) {
+			r.Sampling.Bias = map[int32]float32{r.Prompts[0][0]: 100, r.Prompts[0][1]: 50}
+			r.MinTokens, r.StopTokens = s.output/2, r.Prompts[0][:1]
+		},
 		// One token over and over, and two that take turns by their penalties, which
 		// count each accepted draft.
 		func(r *engine.Request) { r.Sampling.Bias = map[int32]float32{r.Prompts[0][0]: 100} },
