@@ -50,8 +50,12 @@ type run struct {
 	delivery engine.Delivery
 	choices  []choice
 	plugins  plugin.State
-	// end is the outcome where no choice tells it: the request was refused.
-	end plugin.Outcome
+	// end is the outcome where no choice tells it: the request was refused, for
+	// the reason in refused.
+	end     plugin.Outcome
+	refused error
+	// streaming: the status has left, and it was 200.
+	streaming bool
 	// settled says that the account is closed.
 	settled bool
 }
@@ -119,11 +123,16 @@ func (s *Server) start(c *fiber.Ctx, endpoint openai.Endpoint, g *openai.Generat
 	request.ID, request.Events = r.requestID, r.chain.WantsEvents()
 	request.DraftSteps = s.options.Metrics.SpecDecode == "detailed"
 	if err := r.admit(c); err != nil {
+		r.refused = err
 		r.settle(c.UserContext())
 		return nil, err
 	}
 	if r.stream, err = s.parts.Engine.Submit(request); err != nil {
-		r.end = plugin.OutcomeRejected
+		var full *engine.QueueFullError
+		if told := s.parts.Observe.Rejected; told != nil && errors.As(err, &full) {
+			told(full)
+		}
+		r.end, r.refused = plugin.OutcomeRejected, err
 		r.settle(c.UserContext())
 		return nil, err
 	}
@@ -254,6 +263,18 @@ var (
 	// errGone: nobody is left to answer.
 	errGone = errors.New("the client has closed the connection")
 )
+
+// status is the HTTP status of the answer, as far as it is decided.
+func (r *run) status() int {
+	err := r.refused
+	if err == nil {
+		err = r.failure()
+	}
+	if err == nil || r.streaming {
+		return fiber.StatusOK
+	}
+	return r.server.apiError(err, nil).Status
+}
 
 // drain ends what still runs and receives it, so that the counts are complete.
 func (r *run) drain() {

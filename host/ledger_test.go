@@ -50,7 +50,7 @@ func TestOneRecordForEveryEnd(t *testing.T) {
 		u.options.Server.ShutdownTimeout = 50 * time.Millisecond
 	})
 	want := map[string]int{}
-	expect := func(what, outcome string, tokens int) {
+	expect := func(what, outcome string, status, tokens int) {
 		t.Helper()
 		want[outcome]++
 		until(t, what+" is recorded", func() bool { return len(kept.all()) >= sum(want) })
@@ -58,33 +58,38 @@ func TestOneRecordForEveryEnd(t *testing.T) {
 		if r.Outcome != outcome || tokens >= 0 && r.CompletionTokens != tokens {
 			t.Errorf("%s: outcome %s with %d tokens, want %s with %d", what, r.Outcome, r.CompletionTokens, outcome, tokens)
 		}
+		// ABI.md, offset 20 is http_status.
+		if said := binary.LittleEndian.Uint16(r.Frame[20:]); int(said) != status {
+			t.Errorf("%s: the frame says status %d, want %d", what, said, status)
+		}
 	}
-	answered := func(what, outcome string, tokens int) { // the record came first
+	answered := func(what, outcome string, status, tokens int) { // the record came first
 		t.Helper()
 		if len(kept.all()) != sum(want)+1 {
 			t.Errorf("%s: answered with %d records, want %d", what, len(kept.all()), sum(want)+1)
 		}
-		expect(what, outcome, tokens)
+		expect(what, outcome, status, tokens)
 	}
 
 	f.chat(`"max_tokens":3`)
-	answered("plain", "length", 3)
+	answered("plain", "length", 200, 3)
 	chunks(t, f.do("POST", "/v1/chat/completions", chatBody(`"max_tokens":4,"stream":true`)))
-	answered("streamed", "length", 4)
+	answered("streamed", "length", 200, 4)
 	f.chat(`"max_tokens":50,"stop":"e"`)
-	answered("stopped", "stop", -1)
+	answered("stopped", "stop", 200, -1)
 	f.post("/v1/responses", `{"model":"sim","input":"fox","max_output_tokens":5}`)
-	answered("responses", "length", 5)
+	answered("responses", "length", 200, 5)
 	f.post("/v1/completions", completionBody(`"prompt":["a","b"],"max_tokens":2`))
-	answered("two prompts", "length", 4)
+	answered("two prompts", "length", 200, 4)
 
 	if r := f.do("POST", "/v1/completions", completionBody(`"prompt":["a","b","c"],"max_tokens":2`)); r.status != 429 {
 		t.Fatalf("three sequences with room for two: %d %s", r.status, r.body)
 	}
-	answered("refused by the queue", "rejected", 0)
+	answered("refused by the queue", "rejected", 429, 0)
 	f.do("POST", "/v1/chat/completions", chatBody(`"n":0`)) // never accepted: no record
 
-	for _, stream := range []string{"", `,"stream":true`} {
+	// A stream's status has left when its client does.
+	for stream, status := range map[string]int{"": 499, `,"stream":true`: 200} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -92,8 +97,13 @@ func TestOneRecordForEveryEnd(t *testing.T) {
 		body := chatBody(`"max_tokens":4000,"ignore_eos":true` + stream)
 		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		until(t, "it runs", func() bool { return f.engine.Stats().Running == 1 })
+		if stream != "" {
+			if _, err := conn.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		conn.Close()
-		expect("left"+stream, "client_abort", -1)
+		expect("left"+stream, "client_abort", status, -1)
 		if r := kept.all()[sum(want)-1]; r.RequestID != "gone" || r.CompletionTokens >= 4000 {
 			t.Errorf("left%s: %+v", stream, r)
 		}
@@ -106,7 +116,7 @@ func TestOneRecordForEveryEnd(t *testing.T) {
 	until(t, "it runs", func() bool { return f.engine.Stats().Running == 1 })
 	f.stop()
 	<-done
-	expect("shut down", "shutdown", -1)
+	expect("shut down", "shutdown", 200, -1)
 
 	ids := map[string]bool{}
 	for _, r := range kept.all() {

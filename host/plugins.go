@@ -89,7 +89,7 @@ func (r *run) shape(ctx context.Context, document func() []byte) (plugin.Shaped,
 	}
 	shaped, err := r.chain.Shape(ctx, &frame, &r.plugins)
 	if err != nil {
-		r.end = plugin.OutcomePluginError
+		r.end, r.refused = plugin.OutcomePluginError, err
 	}
 	return shaped, err
 }

@@ -297,8 +297,8 @@ func (s *Server) writeError(c *fiber.Ctx, err error) error {
 	return c.Status(e.Status).Send(openai.AppendError(nil, e))
 }
 
-// apiError is what a client is told of an error. c is nil within a stream, where
-// no refusal comes any more.
+// apiError is what a client is told of an error. c is nil where the request is
+// gone, as within a stream.
 func (s *Server) apiError(err error, c *fiber.Ctx) *openai.Error {
 	var api *openai.Error
 	var routing *fiber.Error
@@ -309,9 +309,6 @@ func (s *Server) apiError(err error, c *fiber.Ctx) *openai.Error {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &full):
-		if f := s.parts.Observe.Rejected; f != nil {
-			f(full)
-		}
 		return openai.RateLimited("queue_full", full.Error())
 	case errors.As(err, &long):
 		return openai.ContextLengthExceeded(promptParam(c), long.Error())
@@ -334,6 +331,9 @@ var errShuttingDown = openai.Unavailable("shutting_down", "the server is shuttin
 
 // promptParam is the field that holds the prompt.
 func promptParam(c *fiber.Ctx) string {
+	if c == nil {
+		return ""
+	}
 	switch c.Path() {
 	case "/v1/completions":
 		return "prompt"

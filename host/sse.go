@@ -54,6 +54,7 @@ func (s *Server) sendStream(c *fiber.Ctx, r *run, e events) error {
 		r.close(c.UserContext())
 		return err
 	}
+	r.streaming = true
 	b := &streamBody{run: r, events: e, timer: timer, conn: c.Context().Conn()}
 	b.buffer = make([]byte, 0, 640) // about two chunks
 	if r.chain.Has(plugin.HookChunk) {

@@ -18,7 +18,7 @@ func (r *run) frame(usageChunk bool) plugin.Frame {
 		Outcome:            r.outcome(),
 		N:                  uint16(q.N),
 		Prompts:            uint16(len(q.Prompts)),
-		HTTPStatus:         200,
+		HTTPStatus:         uint16(r.status()),
 		ArrivalUnixNS:      uint64(r.arrived.UnixNano()),
 		PromptTokens:       uint32(u.Prompt),
 		CompletionTokens:   uint32(u.Completion),
