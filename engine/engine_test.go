@@ -447,7 +447,20 @@ func TestOptions(t *testing.T) {
 // TestHammer submits, aborts and reads from many goroutines; every stream must
 // end, and nothing be held at the end (see newEngine).
 func TestHammer(t *testing.T) {
-	e := newEngine(t, newToy(), func(o *Options) { o.BlockSize, o.KVCacheMemory, o.MaxNumSeqs = 8, 160, 16 })
+	for name, change := range map[string]func(*Options){
+		"plain": func(*Options) {},
+		"ngram": func(o *Options) { o.Speculative.Method, o.Speculative.NgramMin = SpeculativeNgram, 1 },
+		"draft": guessing(newToy(), 5),
+	} {
+		t.Run(name, func(t *testing.T) { hammer(t, change) })
+	}
+}
+
+func hammer(t *testing.T, change func(*Options)) {
+	e := newEngine(t, newToy(), func(o *Options) {
+		change(o)
+		o.BlockSize, o.KVCacheMemory, o.MaxNumSeqs = 8, 160, 16
+	})
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
