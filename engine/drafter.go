@@ -117,7 +117,7 @@ func (g *drafted) impatient() bool { return g.idle > max(g.patience, minPatience
 // sequence whose text the draft model has yet to read, and has not the rows or
 // the blocks for, gets none.
 func (d *drafter) draft(plan []work, l *loop) {
-	d.work, d.took = d.work[:0], 0
+	d.work = d.work[:0]
 	for i := range plan {
 		if plan[i].drafts > 0 {
 			d.work = append(d.work, &plan[i])

@@ -280,8 +280,12 @@ func (l *loop) take(q *sequence, id int32, last *End) (finish FinishReason) {
 func (l *loop) tell(w *work, n int, end, took time.Duration) {
 	q := w.seq
 	if w.drafts > 0 {
-		q.life.Drafts.Count(w.drafts, min(n, len(w.tokens)-1), q.stream.req.DraftSteps)
-		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: min(n, len(w.tokens)-1), Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
+		accepted, counts := min(n, len(w.tokens)-1), q.life.Drafts
+		counts.Count(w.drafts, accepted)
+		if q.stream.req.DraftSteps {
+			counts.PerStep = append(counts.PerStep, DraftStep{uint8(w.drafts), uint8(accepted)})
+		}
+		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: accepted, Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
 	}
 	e := Event{Kind: Tokens, Time: end, Tokens: n, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}
 	if q.life.First == 0 {

@@ -73,6 +73,9 @@ func (s *Speculative) newGuesses(q *sequence) *guesses {
 func (s *speculation) add(l *loop, plan []work) {
 	sc := &l.scheduler
 	s.candidates, s.places = s.candidates[:0], s.places[:0]
+	if s.drafter != nil {
+		s.drafter.took = 0
+	}
 	step := draft.Step{}
 	for i := range plan {
 		w := &plan[i]
@@ -139,15 +142,18 @@ func (s *speculation) learn(w *work, sampled int, token int32) {
 	if len(g.drafts) == 0 {
 		return
 	}
-	hits, missed := sampled-1, w.drafts > 0 && sampled <= w.drafts
-	if w.drafts == 0 {
-		hits, missed = 0, token != g.drafts[0]
-		if !missed {
-			hits = 1
-		}
+	hits, misses := 0, 0
+	switch {
+	case w.drafts > 0:
+		hits = sampled - 1
+		misses = min(w.drafts-hits, 1) // behind a miss nothing is known
+	case token == g.drafts[0]:
+		hits = 1
+	default:
+		misses = 1
 	}
-	g.acceptance.Observe(hits, missed)
-	s.prior.Observe(hits, missed)
+	g.acceptance.Observe(hits, misses)
+	s.prior.Observe(hits, misses)
 	if s.drafter != nil && w.drafts > 0 {
 		g.draftModel.checked(w.drafts, hits)
 	}

@@ -83,12 +83,9 @@ type DraftCounts struct {
 type DraftStep struct{ Drafted, Accepted uint8 }
 
 // Count enters a step.
-func (c *DraftCounts) Count(drafted, accepted int, perStep bool) {
+func (c *DraftCounts) Count(drafted, accepted int) {
 	c.Steps++
 	c.Drafted += drafted
 	c.Accepted += accepted
 	c.ByAccepted[accepted]++
-	if perStep {
-		c.PerStep = append(c.PerStep, DraftStep{uint8(drafted), uint8(accepted)})
-	}
 }

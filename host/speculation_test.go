@@ -45,7 +45,10 @@ func TestSpeculationOfVLLM(t *testing.T) {
 		}
 		counts := engine.DraftCounts{ByAccepted: make([]int, v.Tokens+1)}
 		for _, step := range v.Steps {
-			counts.Count(step[0], step[1], v.Detailed)
+			counts.Count(step[0], step[1])
+			if v.Detailed {
+				counts.PerStep = append(counts.PerStep, engine.DraftStep{Drafted: uint8(step[0]), Accepted: uint8(step[1])})
+			}
 		}
 		text := string(appendSpeculation(nil, &counts))
 		got := decode(t, text)
@@ -169,13 +172,17 @@ func consistent(t *testing.T, spec map[string]any) {
 // or are left out.
 func TestLongLists(t *testing.T) {
 	counts := engine.DraftCounts{ByAccepted: make([]int, 65)}
+	step := func() {
+		counts.Count(64, 64)
+		counts.PerStep = append(counts.PerStep, engine.DraftStep{Drafted: 64, Accepted: 64})
+	}
 	for range maxListedSteps {
-		counts.Count(64, 64, true)
+		step()
 	}
 	if n := len(appendSpeculation(nil, &counts)); n > 15<<10 {
 		t.Errorf("%d steps make %d bytes, want at most 15 KiB", maxListedSteps, n)
 	}
-	counts.Count(64, 64, true)
+	step()
 	got := decode(t, string(appendSpeculation(nil, &counts)))
 	if got["per_step_drafted"] != nil || got["num_spec_steps"] != float64(maxListedSteps+1) {
 		t.Errorf("one step more: %v steps, lists %v; want all counted, and none listed", got["num_spec_steps"], got["per_step_drafted"])

@@ -18,15 +18,15 @@ const (
 	firstGuess = 0.5
 )
 
-// Observe counts drafts that came true, and one that did not.
-func (a *Acceptance) Observe(hits int, missed bool) { a.observe(hits, missed, sequenceMemory) }
+// Observe counts drafts that came true, and then those that did not.
+func (a *Acceptance) Observe(hits, misses int) { a.observe(hits, misses, sequenceMemory) }
 
-func (a *Acceptance) observe(hits int, missed bool, memory float64) {
+func (a *Acceptance) observe(hits, misses int, memory float64) {
 	fade := 1 - 1/memory
 	for range hits {
 		a.hits, a.trials = a.hits*fade+1, a.trials*fade+1
 	}
-	if missed {
+	for range misses {
 		a.hits, a.trials = a.hits*fade, a.trials*fade+1
 	}
 }
@@ -43,7 +43,7 @@ func (a *Acceptance) Rate(prior float64, evidence int) float64 {
 type Prior struct{ all Acceptance }
 
 // Observe counts as Acceptance.Observe does.
-func (p *Prior) Observe(hits int, missed bool) { p.all.observe(hits, missed, engineMemory) }
+func (p *Prior) Observe(hits, misses int) { p.all.observe(hits, misses, engineMemory) }
 
 // Rate is the chance that a draft comes true.
 func (p *Prior) Rate() float64 { return p.all.Rate(firstGuess, 0) }
