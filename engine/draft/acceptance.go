@@ -15,7 +15,7 @@ const (
 	engineMemory   = 200
 	priorWeight    = 2
 	// firstGuess is the acceptance of drafts of which none has been tried.
-	firstGuess = 0.5
+	firstGuess = 0.3
 )
 
 // Observe counts drafts that came true, and then those that did not.

@@ -81,7 +81,7 @@ func (c *Chooser) Choose(s Step, candidates []Candidate, step, drafting *Costs) 
 
 // margin is how much better than without drafts it must be: of many estimates that
 // are noisy, the best seems better than it is.
-const margin = 1.03
+const margin = 1.05
 
 // tiny keeps a time that is not known from being divided by.
 const tiny = 1e-9
