@@ -31,7 +31,7 @@ func pythonWithHub(t *testing.T) string {
 func python(t *testing.T, h *hubtest.Hub, cache, script string) string {
 	t.Helper()
 	c := exec.Command(pythonWithHub(t), "-c", "from huggingface_hub import hf_hub_download, snapshot_download, scan_cache_dir\n"+script)
-	c.Env = append(os.Environ(), "HF_ENDPOINT="+h.URL, "HF_HUB_CACHE="+cache, "HF_HOME="+filepath.Dir(cache), "HF_TOKEN="+token,
+	c.Env = append(os.Environ(), h.Endpoint(), "HF_HUB_CACHE="+cache, "HF_HOME="+filepath.Dir(cache), "HF_TOKEN="+token,
 		"HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1", "HF_HUB_DISABLE_XET=1")
 	out, err := c.Output()
 	if err != nil {

@@ -25,7 +25,7 @@ func TestPull(t *testing.T) {
 	data := bytes.Repeat([]byte("no model "), 100_000)
 	h := hubtest.New(t, map[string]*hubtest.Repo{"org/repo": {Commit: testCommit, Files: map[string][]byte{"m-Q4_K_M.gguf": data, "m-Q8_0.gguf": data[1:]}}})
 	cache := t.TempDir()
-	environ := []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_CACHE=" + cache, "HF_HOME=" + cache}
+	environ := []string{h.Endpoint(), "HF_HUB_CACHE=" + cache, "HF_HOME=" + cache}
 	code, out, errs := command(t, environ, "pull", "org/repo")
 	want := filepath.Join(cache, "models--org--repo", "snapshots", testCommit, "m-Q4_K_M.gguf")
 	if code != 0 || out != want+"\n" {
@@ -56,7 +56,7 @@ func TestPull(t *testing.T) {
 func TestPullRefusals(t *testing.T) {
 	h := hubtest.New(t, map[string]*hubtest.Repo{"org/mamba": {Commit: testCommit, Files: map[string][]byte{
 		"config.json": []byte(`{"model_type": "mamba"}`), "model.safetensors": []byte("many bytes")}}})
-	environ := []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_CACHE=" + t.TempDir(), "HF_HOME=/none"}
+	environ := []string{h.Endpoint(), "HF_HUB_CACHE=" + t.TempDir(), "HF_HOME=/none"}
 	for _, test := range []struct {
 		args    string
 		environ []string
@@ -169,10 +169,10 @@ func TestServeFromHub(t *testing.T) {
 		environ []string
 		args    []string
 	}{
-		{"first", []string{"HF_ENDPOINT=" + h.URL}, []string{"org/tiny"}},
-		{"offline", []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_OFFLINE=1"}, []string{"org/tiny"}},
+		{"first", []string{h.Endpoint()}, []string{"org/tiny"}},
+		{"offline", []string{h.Endpoint(), "HF_HUB_OFFLINE=1"}, []string{"org/tiny"}},
 		{"hub is gone", []string{"HF_ENDPOINT=http://127.0.0.1:1"}, []string{"org/tiny"}},
-		{"quantized", []string{"HF_ENDPOINT=" + h.URL}, []string{"org/tiny", "--quantize=q8_0"}},
+		{"quantized", []string{h.Endpoint()}, []string{"org/tiny", "--quantize=q8_0"}},
 		{"file, quantized", nil, []string{filepath.Join(testdata, "llama.gguf"), "--quantize=q8_0", "--served-model-name=org/tiny"}},
 	} {
 		before := len(h.Requests())
@@ -232,7 +232,7 @@ func TestPullInterrupted(t *testing.T) {
 		}
 	}
 	cache := t.TempDir()
-	environ := []string{"HF_ENDPOINT=" + h.URL, "HF_HUB_CACHE=" + cache, "HF_HOME=" + cache}
+	environ := []string{h.Endpoint(), "HF_HUB_CACHE=" + cache, "HF_HOME=" + cache}
 	c := exec.Command(os.Args[0], "pull", "org/repo")
 	var log bytes.Buffer
 	c.Env, c.Stderr = slices.Concat(os.Environ(), []string{asProgram + "=1"}, environ), &log

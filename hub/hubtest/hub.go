@@ -87,6 +87,15 @@ func (h *Hub) recorded(next http.Handler, wrap func() func(http.ResponseWriter, 
 	})
 }
 
+// Endpoint is the environment's variable that points a program here. It is called once the test has set what it
+// changes: the lock makes that visible to requests that another process sends,
+// which the race detector sees no cause of.
+func (h *Hub) Endpoint() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return "HF_ENDPOINT=" + h.URL
+}
+
 // Requests lists what was asked so far.
 func (h *Hub) Requests() []Request {
 	h.mu.Lock()
