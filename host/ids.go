@@ -12,7 +12,8 @@ import (
 func newID(prefix string) string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
-	return prefix + hex.EncodeToString(b[:])
+	var text [40]byte
+	return string(hex.AppendEncode(append(text[:0], prefix...), b[:]))
 }
 
 // newAttempt is a UUIDv7: the time in milliseconds, then random bits. Source: RFC

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -99,10 +98,8 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(context.
 		}
 	}()
 
-	// Half the garbage of Go's default: see RATIONALE.md, why is memory collected
-	// at half.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+	if os.Getenv("GOGC") == "" { // the operator's word wins
+		new(collector).begin()
 	}
 
 	// Port and plugins come first: what is wrong with them should not be learnt
