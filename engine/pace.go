@@ -25,7 +25,13 @@ func (p *pace) bound(budget, decoding int) int {
 	if p.target == 0 || decoding == 0 {
 		return budget
 	}
-	return min(budget, max(p.costs.Most(p.target), decoding+leastPrompt))
+	target := p.target
+	if least := p.costs.Least(); least > target {
+		// The device can't meet it, and small steps would only make prompts wait:
+		// then a step may take twice as long as the smallest.
+		target = 2 * least
+	}
+	return min(budget, max(p.costs.Most(target), decoding+leastPrompt))
 }
 
 // observe takes the time of a step that computed so many rows.

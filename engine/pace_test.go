@@ -19,7 +19,8 @@ func TestPace(t *testing.T) {
 	}{
 		{"between", 5 * time.Millisecond, 500 * time.Microsecond, 50 * time.Millisecond, 4, 80, 92}, // (50−5)/0.5 = 90
 		{"all at once", 5 * time.Millisecond, 10 * time.Microsecond, 50 * time.Millisecond, 4, budget, budget},
-		{"out of reach", 80 * time.Millisecond, time.Millisecond, 50 * time.Millisecond, 4, 36, 36},
+		{"out of reach", 80 * time.Millisecond, time.Millisecond, 50 * time.Millisecond, 4, 80, 92}, // 2·84 = 80+88
+		{"far out of reach, by no fault of the rows", 6 * time.Second, 0, 50 * time.Millisecond, 4, budget, budget},
 		{"many that decode", 5 * time.Millisecond, 500 * time.Microsecond, 50 * time.Millisecond, 64, 96, 96},
 		{"no target", 80 * time.Millisecond, time.Millisecond, 0, 4, budget, budget},
 		{"nobody decodes", 80 * time.Millisecond, time.Millisecond, 50 * time.Millisecond, 0, budget, budget},
@@ -35,10 +36,13 @@ func TestPace(t *testing.T) {
 			for range 20 {
 				step(max(c.decoding, 1), 1)
 			}
-			over := 0
+			over, reach := 0, c.target // what can be met
+			if least := c.base + time.Duration(c.decoding)*c.row; least > reach {
+				reach = 2 * least
+			}
 			for i := range 200 {
 				rows := p.bound(budget, c.decoding)
-				if took := step(rows, 1); took > c.target*6/5 && rows > c.decoding+leastPrompt {
+				if took := step(rows, 1); took > reach*6/5 && rows > c.decoding+leastPrompt {
 					over++
 				}
 				if i%3 > 0 {

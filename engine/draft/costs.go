@@ -94,11 +94,13 @@ func (c *Costs) Estimate(rows int) float64 {
 }
 
 // Most is the number of rows of a step that takes so long: on the lines that
-// Estimate draws, where they first cross it, and on the line from the origin
-// through the last known point beyond that. 0 when nothing is known.
+// Estimate draws, where they first cross it, and beyond the last known point on
+// the line through the first and the last one, since what a step costs whatever
+// its rows says nothing of more of them. 0 when nothing is known.
 func (c *Costs) Most(target time.Duration) int {
+	const any = 1 << 30
 	t := target.Seconds()
-	var before point
+	var before, first, last point
 	for i := range c.points {
 		p := &c.points[i]
 		if !c.known(p) {
@@ -110,9 +112,27 @@ func (c *Costs) Most(target time.Duration) int {
 		if p.time > before.time {
 			before = *p
 		}
+		if first.rows == 0 {
+			first = *p
+		}
+		last = *p
 	}
-	if before.time == 0 {
-		return 0
+	if last.rows == first.rows { // of one point or none
+		return int(min(2*last.rows, any))
 	}
-	return int(min(before.rows*t/before.time, 1<<30))
+	more := (t - last.time) * (last.rows - first.rows)
+	if rise := last.time - first.time; more < rise*any {
+		return int(last.rows + more/rise)
+	}
+	return any
+}
+
+// Least is the time of the smallest step that is known, 0 when nothing is.
+func (c *Costs) Least() time.Duration {
+	for i := range c.points {
+		if p := &c.points[i]; c.known(p) {
+			return time.Duration(p.time * float64(time.Second))
+		}
+	}
+	return 0
 }
