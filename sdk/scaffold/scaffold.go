@@ -64,7 +64,7 @@ func Write(dir string, l toolchain.Language, name string) error {
 		return fmt.Errorf("%s is not empty (it has %s); name a folder that is not there yet", dir, entries[0].Name())
 	}
 	w := wordsOf(l, name)
-	for _, folder := range []string{"common", string(l)} {
+	for _, folder := range []string{"plugin", string(l)} {
 		if err := w.copy(path.Join("template", folder), dir); err != nil {
 			return err
 		}
