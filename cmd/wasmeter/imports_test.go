@@ -41,6 +41,10 @@ var wire = []string{"net", "net/http", "encoding/json"}
 var importRules = []importRule{
 	{folder: "kernels/…", ours: []string{"kernels/cpu"}, others: []string{sysModule}, never: slices.Concat(wire, []string{"log/slog", "context"}),
 		why: "kernels see slices and numbers"},
+	{folder: "kernels/cuda", ours: []string{"kernels/cuda/driver"}, never: slices.Concat(wire, []string{"log/slog", "context"}),
+		why: "launching a kernel takes addresses and numbers"},
+	{folder: "kernels/cuda/suite", ours: []string{"kernels/cuda", "kernels/cuda/driver"}, never: slices.Concat(wire, []string{"log/slog", "context"}),
+		why: "what the kernels' suite compares with is its own"},
 	{folder: "engine/gguf", others: []string{sysModule}, never: wire, why: "the file format knows no one"},
 	{folder: "engine/safetensors", others: []string{jsonModule}, never: wire, why: "the container of weights knows no one"},
 	{folder: "engine/checkpoint", ours: []string{"engine/gguf", "engine/safetensors"}, others: []string{jsonModule}, never: wire,
