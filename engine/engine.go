@@ -31,6 +31,7 @@ type Engine struct {
 	mu     sync.Mutex
 	inbox  []command
 	closed bool
+	lost   error // why nothing more can be computed
 	// waitingSeqs and waitingTokens count sequences that no step has computed
 	// yet, and their prompt tokens. Submit adds, the loop takes away.
 	waitingSeqs, waitingTokens int
@@ -135,6 +136,12 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 		drawing: newDrawing(m, endTokens(t)),
 		streams: make(map[*Stream][]*sequence),
 	}
+	for _, m := range []model.Model{m, o.Speculative.Draft} {
+		if t, ok := m.(model.Timer); ok {
+			l.timers = append(l.timers, t)
+			l.deviceTime += t.DeviceTime()
+		}
+	}
 	if e.options.Speculative.on() {
 		if l.speculation, err = newSpeculation(&e.options, t, shape, blocks); err != nil {
 			return nil, err
@@ -223,9 +230,24 @@ func (e *Engine) Stats() Stats {
 	return e.stats
 }
 
+// Err is why nothing more can be computed: ErrLost, or nil.
+func (e *Engine) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost
+}
+
+// lose keeps the error after which no step is computed.
+func (e *Engine) lose(err error) {
+	e.options.Logger.Error("the device is lost: start the server again", "error", err)
+	e.mu.Lock()
+	e.lost = err
+	e.mu.Unlock()
+}
+
 // Submit queues a request as a whole or refuses it as a whole: TooLongError for
 // one that can never run, QueueFullError for one that cannot wait, ErrClosed
-// after Close, and other errors for what makes no sense.
+// after Close, ErrLost without a device, and other errors for what makes no sense.
 func (e *Engine) Submit(r *Request) (*Stream, error) {
 	if err := r.validate(e.shape.Vocab, e.context); err != nil {
 		return nil, err
@@ -238,6 +260,8 @@ func (e *Engine) Submit(r *Request) (*Stream, error) {
 	switch {
 	case e.closed:
 		return nil, ErrClosed
+	case e.lost != nil:
+		return nil, e.lost
 	case o.MaxQueuedRequests > 0 && e.waitingSeqs+seqs > o.MaxQueuedRequests:
 		return nil, &QueueFullError{Unit: "requests", Queued: e.waitingSeqs, Asked: seqs, Max: o.MaxQueuedRequests}
 	case o.MaxQueuedTokens > 0 && e.waitingTokens+tokens > o.MaxQueuedTokens:

@@ -19,7 +19,8 @@ type Life struct {
 	First, Last time.Duration
 	// Finished is when it ended, in whatever way.
 	Finished time.Duration
-	// DeviceTime is its share of the steps' time, by rows computed; over all
+	// DeviceTime is its share of the steps' time, by rows computed: the time that
+	// the device's own clock gives where it has one, else all of a step's. Over all
 	// sequences it adds up to the time the device was busy.
 	DeviceTime time.Duration
 

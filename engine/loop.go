@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
@@ -22,6 +24,11 @@ type loop struct {
 	streams map[*Stream][]*sequence
 	// arrivals counts the sequences that have come.
 	arrivals uint64
+	// timers are the models' clocks; deviceTime is their sum after the last step.
+	timers     []model.Timer
+	deviceTime time.Duration
+	// lost is why the device computes no more, nil while it does.
+	lost error
 	// deadline is not later than the first one of a stream; 0 if none has any.
 	deadline time.Duration
 
@@ -132,6 +139,10 @@ func (l *loop) abort(s *Stream, err error) {
 // step computes one batch: schedule, forward, sample, publish.
 func (l *loop) step() {
 	start := l.options.Now()
+	if l.lost != nil { // what was submitted before it was known
+		l.failAll(start)
+		return
+	}
 	l.expire(start)
 	preemptions := 0
 	plan := l.scheduler.schedule(func(q *sequence) {
@@ -160,10 +171,15 @@ func (l *loop) step() {
 		l.drawing.all(plan, logits)
 	}
 	end := l.options.Now()
-	l.attribute(plan, end-start)
+	l.attribute(plan, l.took(end-start))
 	l.scheduler.pace.observe(l.batch.Rows(), end-start)
 	if err != nil {
 		l.fail(plan, err, end)
+		if errors.Is(err, backend.ErrLost) {
+			l.lost = err
+			l.engine.lose(err)
+			l.failAll(end)
+		}
 		l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Preemptions: preemptions})
 		return
 	}
@@ -173,6 +189,21 @@ func (l *loop) step() {
 	}
 	l.slow = l.slow[:0]
 	l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Prompt: prompt, Sampled: sampled, Preemptions: preemptions})
+}
+
+// took is the time that the device has computed for a step: by its own clock, or
+// else all of the step's time.
+func (l *loop) took(step time.Duration) time.Duration {
+	var total time.Duration
+	for _, t := range l.timers {
+		total += t.DeviceTime()
+	}
+	computed := total - l.deviceTime
+	l.deviceTime = total
+	if computed <= 0 {
+		return step
+	}
+	return computed
 }
 
 // attribute shares a step's time among its sequences by rows, to the
@@ -341,6 +372,17 @@ func (l *loop) fail(plan []work, err error, end time.Duration) {
 	}
 	for _, w := range plan {
 		l.finish(w.seq, Output{Finish: Failed}, End{Err: err, StopToken: -1}, end)
+	}
+}
+
+// failAll ends every sequence: the device is lost.
+func (l *loop) failAll(now time.Duration) {
+	for _, seqs := range l.streams {
+		for _, q := range seqs {
+			if q != nil {
+				l.finish(q, Output{Finish: Failed}, End{Err: l.lost, StopToken: -1}, now)
+			}
+		}
 	}
 }
 

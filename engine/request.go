@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
@@ -139,6 +140,8 @@ func (f FinishReason) String() string { return finishNames[f] }
 var (
 	// ErrClosed: the engine no longer takes requests.
 	ErrClosed = errors.New("engine is closed")
+	// ErrLost: the device is lost, and the engine computes nothing more.
+	ErrLost = backend.ErrLost
 	// ErrQueueFull matches every QueueFullError.
 	ErrQueueFull = errors.New("queue is full")
 	// ErrSlowReader is Output.Err where a choice was aborted because its reader

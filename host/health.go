@@ -5,9 +5,10 @@ import "github.com/gofiber/fiber/v2"
 // live serves GET /health/live: the process answers.
 func (s *Server) live(c *fiber.Ctx) error { return c.SendStatus(fiber.StatusOK) }
 
-// ready serves GET /health and /health/ready: new requests are taken.
+// ready serves GET /health and /health/ready: new requests are taken, and the
+// device can compute them.
 func (s *Server) ready(c *fiber.Ctx) error {
-	if s.draining.Load() {
+	if s.draining.Load() || s.parts.Engine.Err() != nil {
 		return c.SendStatus(fiber.StatusServiceUnavailable)
 	}
 	return c.SendStatus(fiber.StatusOK)

@@ -317,6 +317,8 @@ func (s *Server) apiError(err error, c *fiber.Ctx) *openai.Error {
 		return &openai.Error{Status: 499, Type: "client_closed_request", Message: err.Error()}
 	case errors.Is(err, engine.ErrClosed):
 		return errShuttingDown
+	case errors.Is(err, engine.ErrLost):
+		return errDeviceLost
 	case errors.As(err, &failed):
 		e := openai.ServerError(fmt.Sprintf("the plugin %q could not shape the answer (%s)", failed.Plugin, failed.Kind))
 		e.Code = "plugin_error"
@@ -328,6 +330,8 @@ func (s *Server) apiError(err error, c *fiber.Ctx) *openai.Error {
 }
 
 var errShuttingDown = openai.Unavailable("shutting_down", "the server is shutting down; try again later, or on another server")
+
+var errDeviceLost = openai.Unavailable("device_lost", "the device that computes is lost; try another server, this one must be started again")
 
 // promptParam is the field that holds the prompt.
 func promptParam(c *fiber.Ctx) string {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine"
 	"github.com/wasmeter/wasmeter/engine/backend/sim"
+	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 	"github.com/wasmeter/wasmeter/host/chat"
 	"github.com/wasmeter/wasmeter/host/keys"
@@ -47,6 +48,7 @@ type setup struct {
 	options Options
 	engine  engine.Options
 	sim     sim.Options
+	model   func(model.Model) model.Model // around the simulated device; nil: none
 	keys    *keys.Ring
 	ledger  ledger.Recorder
 }
@@ -78,7 +80,11 @@ func serve(t testing.TB, change func(*setup)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(m, tok, u.engine)
+	var around model.Model = m
+	if u.model != nil {
+		around = u.model(m)
+	}
+	e, err := engine.New(around, tok, u.engine)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ package backend
 
 import (
 	"errors"
+	"time"
 
 	"github.com/wasmeter/wasmeter/engine/gguf"
 )
@@ -20,6 +21,11 @@ import (
 // ErrNotFinite is the error of a step whose logits hold NaN or infinity: no
 // token can be sampled from them.
 var ErrNotFinite = errors.New("logits are not finite: the model file is damaged or not supported")
+
+// ErrLost is the error of a step whose device will compute no other: it was reset,
+// fell off its bus, or its memory is no longer to be trusted. Only a new process
+// gets it back.
+var ErrLost = errors.New("the device is lost")
 
 // Tensor is a matrix of activations on the device, [rows, cols] float32
 // row-major. Rows beyond the step's batch hold leftovers.
@@ -129,8 +135,8 @@ type Backend interface {
 	Logits(w Weight, x Tensor) []float32
 
 	// Sync waits for the step and returns its first error, ErrNotFinite among
-	// them. Afterwards the backend can be used again, unless it says that its
-	// device is lost.
+	// them. Afterwards the backend can be used again, unless the error is ErrLost.
+	// Tensors hold nothing that a later step may read.
 	Sync() error
 	// Close releases the device and everything on it.
 	Close() error
@@ -141,6 +147,14 @@ type Backend interface {
 type Planner interface {
 	// Plan returns an error that says how much is needed and how much there is.
 	Plan(tensors []gguf.Tensor) error
+}
+
+// Timer is a Backend whose device has a clock of its own, which the host's waiting
+// does not count in.
+type Timer interface {
+	// DeviceTime is the time that the device has computed in all steps so far, 0
+	// if it is not known.
+	DeviceTime() time.Duration
 }
 
 // Sharer is a Backend with threads on the host that have nothing to do between

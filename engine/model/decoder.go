@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
 )
@@ -43,6 +44,14 @@ func (d *decoder) Share(parts int, do func(part, thread int)) {
 	for part := range parts {
 		do(part, 0)
 	}
+}
+
+// DeviceTime implements Timer.
+func (d *decoder) DeviceTime() time.Duration {
+	if t, ok := d.backend.(backend.Timer); ok {
+		return t.DeviceTime()
+	}
+	return 0
 }
 
 // attention holds the weights of a layer's attention.

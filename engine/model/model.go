@@ -25,6 +25,9 @@ type Model interface {
 // host.
 type Sharer backend.Sharer
 
+// Timer is a Model that asks its backend for the device's own clock.
+type Timer backend.Timer
+
 // Shape is what the engine and the host must know of a model.
 type Shape struct {
 	// Name is the model's own name, from its file.
