@@ -45,6 +45,8 @@ var importRules = []importRule{
 		why: "launching a kernel takes addresses and numbers"},
 	{folder: "kernels/cuda/suite", ours: []string{"kernels/cuda", "kernels/cuda/driver"}, never: slices.Concat(wire, []string{"log/slog", "context"}),
 		why: "what the kernels' suite compares with is its own"},
+	{folder: "kernels/cuda/driver/…", ours: []string{"kernels/cuda/driver/shim"}, others: []string{"gorgonia.org/cu"}, never: slices.Concat(wire, []string{"log/slog", "context"}),
+		why: "the driver's layer sees handles, bytes and words; it alone knows cu"},
 	{folder: "engine/gguf", others: []string{sysModule}, never: wire, why: "the file format knows no one"},
 	{folder: "engine/safetensors", others: []string{jsonModule}, never: wire, why: "the container of weights knows no one"},
 	{folder: "engine/checkpoint", ours: []string{"engine/gguf", "engine/safetensors"}, others: []string{jsonModule}, never: wire,
@@ -57,6 +59,8 @@ var importRules = []importRule{
 		why: "the suite sees what a backend shows, and runs a model on it"},
 	{folder: "engine/backend/cpu", ours: []string{"engine/backend", "engine/gguf", "kernels/cpu"}, others: []string{sysModule}, never: wire,
 		why: "a backend stands between the interface and its kernels"},
+	{folder: "engine/backend/cuda", ours: []string{"engine/backend", "engine/gguf", "kernels/cuda", "kernels/cuda/driver"}, never: wire,
+		why: "a backend stands between the interface and its kernels, and sees the driver through ours"},
 	{folder: "engine/backend/sim", ours: []string{"engine/backend", "engine/model"}, never: wire, why: "the simulated device is a model without a file"},
 	{folder: "engine/model", ours: []string{"engine/backend", "engine/gguf"}, never: wire, why: "a model doesn't know which backend computes it"},
 	{folder: "engine/draft", never: wire, why: "guesses are tokens and times: no models, no text"},
@@ -103,7 +107,7 @@ var importRules = []importRule{
 		why:    "the configuration sees packages' options and the built-in plugins' names: which backend there is, only cmd knows"},
 	{folder: "hub", others: []string{jsonModule, sysModule}, never: []string{"encoding/json"}, why: "files come into the cache, whatever they are for"},
 	{folder: "hub/hubtest", why: "a hub for tests speaks the protocol and shares no code with its client"},
-	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "hub", "engine", "engine/…", "kernels/cpu", "plugins", "sdk/cases", "sdk/conformance", "sdk/scaffold", "sdk/toolchain"},
+	{folder: "cmd/wasmeter", ours: []string{"config", "host", "host/…", "hub", "engine", "engine/…", "kernels/…", "plugins", "sdk/cases", "sdk/conformance", "sdk/scaffold", "sdk/toolchain"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, why: "commands put parts together; what a part is made of is its own affair"},
 }
 

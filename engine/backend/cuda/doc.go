@@ -1,0 +1,27 @@
+// Package cuda is the backend that computes on an NVIDIA GPU. Its kernels are
+// those of kernels/cuda; here are the weights on the device, the paged cache, and
+// how a step becomes launches.
+//
+// # A step
+//
+// The operations that a model names are recorded as a list (list.go) and fused by
+// a peephole (fuse.go): a norm goes into the product that reads it, and what
+// stands between a layer's products and its attention becomes one launch. Sync
+// then uploads the step's integers by one copy, launches the list, fetches the
+// logits by one copy, and waits for an event.
+//
+// A step in which every sequence has one row and gives logits is a decode step.
+// It is padded to a power of two of rows and captured as a graph, which later
+// steps of as many rows launch whole, as long as their list is the same
+// (graph.go). Such a step allocates nothing, neither in Go nor on the device, and
+// launches one graph.
+//
+// # Results
+//
+// Rows do not depend on the other rows of their batch, but the number of rows
+// chooses the kernels, whose sums have different orders and whose operands
+// different precision: the same prompt alone and among others gives logits that
+// are close, not equal.
+//
+// All that needs the driver has the build tag cuda; without it, Open says so.
+package cuda
