@@ -9,7 +9,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)
 # Packages in which goroutines share something.
 CONCURRENT := ./engine ./engine/backend/... ./host ./host/ledger ./host/metrics ./host/plugin ./cmd/...
 
-.PHONY: help run test model model-gemma model-qwen build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden
+.PHONY: help run test model model-gemma model-qwen build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden cuda-headers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ plugins: ## build plugins/*/*.wasm from their sources
 
 toolchains: ## install the compilers of plugins in Zig, C, AssemblyScript and Rust (once)
 	@sdk/toolchains.sh
+
+cuda-headers: ## fetch cuda.h, which building with -tags cuda needs (once)
+	@$(PYTHON) kernels/cuda/headers.py
 
 fmt: ## format the sources
 	@gofmt -l -w $$(git ls-files '*.go')

@@ -1,0 +1,6 @@
+//go:build !(cuda && cgo && linux)
+
+package driver
+
+// Built says whether this binary can use CUDA.
+const Built = false
