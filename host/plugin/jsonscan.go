@@ -3,9 +3,11 @@ package plugin
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 
@@ -99,11 +101,12 @@ func (s *jsonScanner) next(o *jsonObject) (key []byte, more bool) {
 	o.begun = true
 	from := s.at + 1
 	s.string()
+	to := s.at - 1
 	if s.err != nil || s.peek() != ':' {
 		s.fail(errSyntax)
 		return nil, false
 	}
-	key = s.doc[from:bytes.LastIndexByte(s.doc[:s.at], '"')]
+	key = s.doc[from:to]
 	s.at++
 	s.remember(o, key, from)
 	return key, s.err == nil
@@ -192,8 +195,21 @@ func (s *jsonScanner) word(word string) {
 }
 
 func (s *jsonScanner) string() {
-	for i := s.at + 1; i < len(s.doc); i++ {
-		switch c := s.doc[i]; {
+	doc := s.doc
+	for i := s.at + 1; i < len(doc); i++ {
+		// Nearly all bytes of nearly all strings are plain: eight at a time.
+		for i+8 <= len(doc) {
+			special := notPlain(binary.LittleEndian.Uint64(doc[i:]))
+			if special != 0 {
+				i += bits.TrailingZeros64(special) / 8
+				break
+			}
+			i += 8
+		}
+		if i == len(doc) {
+			break
+		}
+		switch c := doc[i]; {
 		case c == '"':
 			s.at = i + 1
 			return
@@ -210,46 +226,59 @@ func (s *jsonScanner) string() {
 	s.fail(errSyntax)
 }
 
+// notPlain finds the first byte of eight, counted from the lowest, that is not
+// printable ASCII or is a quote or a backslash: it has the lowest bit that is
+// set; 0 means that there is none. Each term sets the top bit of a byte that is,
+// in turn, below a space, a quote, a backslash or not ASCII. A borrow from such
+// a byte may set bits above it, never below.
+func notPlain(eight uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := eight^ones*'"', eight^ones*'\\'
+	return ((eight - ones*' ') | (quote - ones) | (backslash - ones) | eight) & tops
+}
+
 func (s *jsonScanner) number() {
-	from := s.at
-	if s.doc[s.at] == '-' {
-		s.at++
+	doc, from := s.doc, s.at
+	i := from
+	if doc[i] == '-' {
+		i++
 	}
-	if s.at < len(s.doc) && s.doc[s.at] == '0' {
-		s.at++
+	if i < len(doc) && doc[i] == '0' {
+		i++
 	} else {
-		s.digits()
+		i = s.digits(i)
 	}
-	if s.at < len(s.doc) && s.doc[s.at] == '.' {
-		s.at++
-		s.digits()
+	if i < len(doc) && doc[i] == '.' {
+		i = s.digits(i + 1)
 	}
-	exponent := s.at < len(s.doc) && s.doc[s.at]|0x20 == 'e'
+	exponent := i < len(doc) && doc[i]|0x20 == 'e'
 	if exponent {
-		s.at++
-		if s.at < len(s.doc) && (s.doc[s.at] == '+' || s.doc[s.at] == '-') {
-			s.at++
+		i++
+		if i < len(doc) && (doc[i] == '+' || doc[i] == '-') {
+			i++
 		}
-		s.digits()
+		i = s.digits(i)
 	}
+	s.at = i
 	// Without an exponent anything under 309 digits is finite, which spares
 	// the usual number its parse.
-	if number := s.doc[from:s.at]; s.err == nil && (exponent || len(number) >= 309) {
+	if number := doc[from:i]; s.err == nil && (exponent || len(number) >= 309) {
 		if _, err := strconv.ParseFloat(string(number), 64); err != nil {
 			s.fail(fmt.Errorf("number %.40s is beyond a float64", number))
 		}
 	}
 }
 
-// digits reads at least one digit.
-func (s *jsonScanner) digits() {
-	from := s.at
-	for s.at < len(s.doc) && '0' <= s.doc[s.at] && s.doc[s.at] <= '9' {
-		s.at++
+// digits gives the place behind the digits at i, of which there must be one.
+func (s *jsonScanner) digits(i int) int {
+	from := i
+	for i < len(s.doc) && s.doc[i]-'0' <= 9 {
+		i++
 	}
-	if s.at == from {
+	if i == from {
 		s.fail(errSyntax)
 	}
+	return i
 }
 
 // end checks that the document ends here and decides what was left open.
