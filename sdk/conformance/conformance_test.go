@@ -88,7 +88,7 @@ func TestGuestsAreBuiltFromTheirSources(t *testing.T) {
 // TestFaultsAreFound: a guest that differs in one place fails the check that is
 // for it. The modules are patched where their texts are.
 func TestFaultsAreFound(t *testing.T) {
-	wasm, err := os.ReadFile("guests/zig/guest.wasm")
+	wasm, err := os.ReadFile("guests/rust/guest.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}

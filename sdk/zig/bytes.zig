@@ -19,16 +19,18 @@ pub const List = struct {
         l.list.clearRetainingCapacity();
     }
     pub fn append(l: *List, text: []const u8) void {
-        l.list.appendSlice(allocator, text) catch outOfMemory();
+        copy(l.room(text.len), text);
+        l.take(text.len);
     }
     pub fn appendByte(l: *List, c: u8) void {
-        l.list.append(allocator, c) catch outOfMemory();
+        l.room(1)[0] = c;
+        l.take(1);
     }
     /// Room for size bytes behind what is written; take says how many were
-    /// used.
-    pub fn room(l: *List, size: usize) []u8 {
+    /// used. Nothing checks that no more are.
+    pub fn room(l: *List, size: usize) [*]u8 {
         l.list.ensureUnusedCapacity(allocator, size) catch outOfMemory();
-        return l.list.unusedCapacitySlice()[0..size];
+        return l.list.items.ptr + l.list.items.len;
     }
     pub fn take(l: *List, size: usize) void {
         l.list.items.len += size;
@@ -40,6 +42,31 @@ pub const List = struct {
         return l.list.pop();
     }
 };
+
+/// Copies text, which is nearly always short, in whole words; the last one
+/// overlaps the one before. The instruction for it costs a call of the host,
+/// as much as a hundred bytes do.
+fn copy(to: [*]u8, text: []const u8) void {
+    if (text.len > 128) return @memcpy(to, text);
+    if (text.len < word) {
+        if (text.len >= 4) {
+            to[0..4].* = text[0..4].*;
+            to[text.len - 4 ..][0..4].* = text[text.len - 4 ..][0..4].*;
+        } else for (text, 0..) |c, i| {
+            to[i] = c;
+        }
+        return;
+    }
+    var at: usize = 0;
+    while (true) {
+        to[at..][0..word].* = text[at..][0..word].*;
+        at += word;
+        if (at == text.len) return;
+        at = @min(at, text.len - word);
+    }
+}
+
+const word = 8;
 
 /// Input is the buffer that the host writes into, 8-byte aligned.
 pub const Input = struct {

@@ -59,13 +59,15 @@ pub const Json = struct {
     /// micro-dollars, never dollars in a float.
     pub fn int(w: *Json, name: []const u8, value: i64) void {
         w.key(name);
-        if (value < 0) w.text.appendByte('-');
-        w.digits(@abs(value));
+        const to = w.text.room(1 + most_digits);
+        to[0] = '-';
+        const sign: usize = @intFromBool(value < 0);
+        w.text.take(sign + digits(to + sign, @abs(value)));
     }
 
     pub fn uint(w: *Json, name: []const u8, value: u64) void {
         w.key(name);
-        w.digits(value);
+        w.text.take(digits(w.text.room(most_digits), value));
     }
 
     pub fn boolean(w: *Json, name: []const u8, value: bool) void {
@@ -113,12 +115,26 @@ pub const Json = struct {
     /// Writes the comma that a value needs, and its key if it stands in an
     /// object.
     fn key(w: *Json, name: []const u8) void {
+        const to = w.text.room(1 + 1 + name.len + 2); // comma, quotes, colon
+        var at: usize = 0;
         if (w.text.last()) |last| {
-            if (last != '{' and last != '[') w.text.appendByte(',');
+            to[0] = ',';
+            at = @intFromBool(last != '{' and last != '[');
         }
-        if (w.open.last() == ']') return;
-        w.string(name);
-        w.text.appendByte(':');
+        if (w.open.last() == ']') return w.text.take(at);
+        to[at] = '"';
+        at += 1;
+        const plain = copyPlain(to + at, name);
+        at += plain;
+        if (plain < name.len) {
+            w.text.take(at);
+            w.escaped(name[plain..]);
+            w.text.append("\":");
+            return;
+        }
+        to[at] = '"';
+        to[at + 1] = ':';
+        w.text.take(at + 2);
     }
 
     fn enter(w: *Json, name: []const u8, opening: u8, closing: u8) void {
@@ -127,70 +143,30 @@ pub const Json = struct {
         w.open.appendByte(closing);
     }
 
-    fn digits(w: *Json, value: u64) void {
-        var buffer: [20]u8 = undefined; // as many as 2^64 has
-        var at = buffer.len;
-        var left = value;
-        // Division by a constant is slow in 64 bits.
-        while (left > std.math.maxInt(u32)) : (left /= 10) {
-            at -= 1;
-            buffer[at] = '0' + @as(u8, @intCast(left % 10));
-        }
-        var small: u32 = @intCast(left);
-        while (true) {
-            at -= 1;
-            buffer[at] = '0' + @as(u8, @intCast(small % 10));
-            small /= 10;
-            if (small == 0) break;
-        }
-        w.text.append(buffer[at..]);
-    }
-
     const places = 1_000_000;
 
     /// Writes whole + micro/1e6 with at least one place and no trailing zeros
     /// behind it.
     fn decimal(w: *Json, whole: u64, micro: u64) void {
-        w.digits(whole);
-        const point = 1 + 6;
-        const to = w.text.room(point);
-        var left: u32 = @intCast(micro);
-        inline for (1..point) |i| {
-            to[point - i] = '0' + @as(u8, @intCast(left % 10));
-            left /= 10;
-        }
-        to[0] = '.';
-        var len: usize = point;
-        while (len > 2 and to[len - 1] == '0') len -= 1;
-        w.text.take(len);
+        const to = w.text.room(most_digits + 1 + 6);
+        const point = digits(to, whole);
+        to[point] = '.';
+        const behind = to + point + 1;
+        const six: u32 = @intCast(micro);
+        pair(behind, six / 10_000);
+        pair(behind + 2, six / 100 % 100);
+        pair(behind + 4, six % 100);
+        var len: usize = 6;
+        while (len > 1 and behind[len - 1] == '0') len -= 1;
+        w.text.take(point + 1 + len);
     }
 
     fn string(w: *Json, value: []const u8) void {
         w.text.appendByte('"');
-        const plain = w.plainPart(value);
+        const plain = copyPlain(w.text.room(value.len), value);
+        w.text.take(plain);
         if (plain < value.len) w.escaped(value[plain..]);
         w.text.appendByte('"');
-    }
-
-    /// Writes the beginning of value that is printable ASCII without quotes and
-    /// backslashes, in whole words, and returns its length. Keys and values are
-    /// nearly always plain to their end; the last word overlaps the one before.
-    fn plainPart(w: *Json, value: []const u8) usize {
-        const word = 8;
-        const to = w.text.room(value.len);
-        var at: usize = 0;
-        if (value.len < word) {
-            while (at < value.len and isPlain(value[at])) : (at += 1) to[at] = value[at];
-        } else while (true) {
-            const eight = std.mem.readInt(u64, value[at..][0..word], .little);
-            if (!arePlain(eight)) break;
-            std.mem.writeInt(u64, to[at..][0..word], eight, .little);
-            at += word;
-            if (at == value.len) break;
-            at = @min(at, value.len - word);
-        }
-        w.text.take(at);
-        return at;
     }
 
     /// Writes text in which something has to be escaped.
@@ -232,6 +208,71 @@ pub const Json = struct {
         }
     }
 };
+
+/// As many as 2^64 has.
+const most_digits = 20;
+
+/// Writes a number to where there is room for most_digits, and returns how many
+/// it took.
+fn digits(to: [*]u8, value: u64) usize {
+    // Division by a constant is slow in 64 bits.
+    const billion = 1_000_000_000;
+    if (value < billion) return digits32(to, @intCast(value));
+    const written = digits(to, value / billion);
+    var left: u32 = @intCast(value % billion);
+    var at = written + 9;
+    while (at > written + 1) : (left /= 100) {
+        at -= 2;
+        pair(to + at, left % 100);
+    }
+    to[written] = '0' + @as(u8, @intCast(left));
+    return written + 9;
+}
+
+fn digits32(to: [*]u8, value: u32) usize {
+    var len: usize = 1;
+    var beyond: u64 = 10; // 10^len
+    while (value >= beyond) : (len += 1) beyond *= 10;
+    var left = value;
+    var at = len;
+    while (at >= 2) : (left /= 100) {
+        at -= 2;
+        pair(to + at, left % 100);
+    }
+    if (at == 1) to[0] = '0' + @as(u8, @intCast(left));
+    return len;
+}
+
+/// Writes the two digits of a number below 100.
+fn pair(to: [*]u8, value: u32) void {
+    to[0..2].* = pairs[2 * value ..][0..2].*;
+}
+
+const pairs = table: {
+    var all: [200]u8 = undefined;
+    for (0..100) |i| all[2 * i ..][0..2].* = .{ '0' + i / 10, '0' + i % 10 };
+    break :table all;
+};
+
+/// Copies the beginning of value that is printable ASCII without quotes and
+/// backslashes, in whole words, and returns its length. Keys and values are
+/// nearly always plain to their end; the last word overlaps the one before.
+fn copyPlain(to: [*]u8, value: []const u8) usize {
+    const word = 8;
+    var at: usize = 0;
+    if (value.len < word) {
+        while (at < value.len and isPlain(value[at])) : (at += 1) to[at] = value[at];
+        return at;
+    }
+    while (true) {
+        const eight = std.mem.readInt(u64, value[at..][0..word], .little);
+        if (!arePlain(eight)) return at;
+        std.mem.writeInt(u64, to[at..][0..word], eight, .little);
+        at += word;
+        if (at == value.len) return at;
+        at = @min(at, value.len - word);
+    }
+}
 
 fn isPlain(c: u8) bool {
     return c >= ' ' and c < 0x80 and c != '"' and c != '\\';
