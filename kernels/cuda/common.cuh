@@ -94,3 +94,19 @@ __device__ __forceinline__ float warp_max(float x) {
   return x;
 }
 #endif
+
+// Sum over the threads of a block, a multiple of 32, the same in each thread and in a fixed order. partial holds 32
+// floats; it must not be touched again before a barrier.
+__device__ __forceinline__ float block_sum(float x, float* partial) {
+  x = warp_sum(x);
+  if ((threadIdx.x & 31) == 0) partial[threadIdx.x >> 5] = x;
+  __syncthreads();
+  float sum = 0.f;
+  for (int i = 0; i < (int)(blockDim.x >> 5); i++) sum += partial[i];
+  return sum;
+}
+
+// Whether the addresses are all aligned for loads and stores of 16 bytes.
+__device__ __forceinline__ bool aligned16(const void* a, const void* b, const void* c) {
+  return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) & 15) == 0;
+}

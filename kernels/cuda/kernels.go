@@ -14,9 +14,10 @@ import (
 // goroutine, between Enter and Leave. Its methods put work on a stream and
 // return; they allocate nothing.
 type Kernels struct {
-	module *driver.Module
-	vector vectorKernels
-	matrix matrixKernels
+	module    *driver.Module
+	vector    vectorKernels
+	attention attentionKernels
+	matrix    matrixKernels
 
 	processors int // multiprocessors of the device
 	args       arguments
@@ -24,7 +25,7 @@ type Kernels struct {
 
 // New loads the kernels onto a device.
 func New(d *driver.Device) (*Kernels, error) {
-	processors, err := d.Attribute(driver.MultiprocessorCount)
+	processors, err := d.Attribute(driver.Multiprocessors)
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +36,7 @@ func New(d *driver.Device) (*Kernels, error) {
 	k := &Kernels{module: module, processors: processors}
 	l := loader{module: module}
 	k.vector.load(&l)
+	k.attention.load(&l)
 	k.matrix.load(&l)
 	if err := errors.Join(l.faults...); err != nil {
 		return nil, fmt.Errorf("load kernels: %w", err)
@@ -114,3 +116,8 @@ func (a *arguments) floats(list ...float32) *arguments {
 func (a *arguments) launch(s *driver.Stream, f *driver.Function, grid [3]uint32, threads, shared int) error {
 	return s.Launch(f, driver.Launch{Grid: grid, Block: [3]uint32{uint32(threads), 1, 1}, Shared: uint32(shared)}, a.words[:a.n])
 }
+
+// grid is a grid of one dimension.
+func grid(blocks int) [3]uint32 { return [3]uint32{uint32(blocks), 1, 1} }
+
+func divUp(a, b int) int { return (a + b - 1) / b }

@@ -8,18 +8,13 @@ import (
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
 
-// vectorKernels are the functions of norm.cu, rope.cu and copy.cu, and of
-// attention.cu one for each head dimension.
+// vectorKernels are the functions of norm.cu, rope.cu and copy.cu.
 type vectorKernels struct {
 	norm, addNorm         *driver.Function
 	heads                 *driver.Function
 	siluUp, geluUp        *driver.Function
 	add, fill, copyBlocks *driver.Function
-	decode, prefill       [len(headDims)]*driver.Function
 }
-
-// headDims are the head dimensions that attention is compiled for.
-var headDims = [...]int{64, 80, 96, 128, 256}
 
 // MaxHeadDim is the largest dimension of a head.
 const MaxHeadDim = 256
@@ -33,10 +28,6 @@ func (v *vectorKernels) load(l *loader) {
 	v.add = l.function("add", 0)
 	v.fill = l.function("fill", 0)
 	v.copyBlocks = l.function("copy_blocks", 0)
-	for i, dim := range headDims {
-		v.decode[i] = l.function(fmt.Sprintf("attend_decode_%d", dim), decodeShared(dim))
-		v.prefill[i] = l.function(fmt.Sprintf("attend_prefill_%d", dim), prefillShared(dim))
-	}
 }
 
 // Norm sets y to the RMS norm of x times w, row by row: x / sqrt(mean(x²) + eps) · w.
@@ -102,49 +93,6 @@ func (k *Kernels) FinishQKV(s *driver.Stream, c CacheLayer, q, key, value, qNorm
 		cache: c, rows: rows, heads: heads, rope: r, eps: eps})
 }
 
-// Attention is what both kinds of attention need to know of a layer: softmax of
-// Scale·q·kᵀ over the positions that a row sees, times v.
-type Attention struct {
-	Cache     CacheLayer
-	Heads     Heads      // Dim is one of 64, 80, 96, 128, 256
-	Table     driver.Ptr // block tables, int32 [tables, MaxBlocks]: entry i holds positions i·BlockSize …
-	MaxBlocks int        // entries of a table
-	Scale     float32
-	Softcap   float32 // above 0: scores s become Softcap·tanh(s/Softcap)
-	Window    int     // above 0: a row sees its last Window positions only, its own among them
-}
-
-// Decode sets dst to the attention of one query row for each table: row r has table r
-// and sees positions 0 … context[r]-1. dst and q are [rows, heads.Q, heads.Dim] and may
-// be the same; context is int32 [rows], at most MaxBlocks·BlockSize; 0 makes a row of
-// zeros. Keys and values are read as they are and sums are float32, so the result is as
-// exact as float32 arithmetic.
-//
-// scratch is memory of DecodeScratch's size, of zeros before its first use. Launches that
-// share it must not overlap; layers and launches of any number of rows may share it.
-func (k *Kernels) Decode(s *driver.Stream, dst, q, context, scratch driver.Ptr, rows int, a Attention) error {
-	return k.decode(s, dst, q, context, scratch, rows, a)
-}
-
-// DecodeScratch is the size of Decode's scratch in bytes, for heads of a dimension.
-func (k *Kernels) DecodeScratch(dim int) int64 {
-	return k.decodeScratch(dim)
-}
-
-// Prefill sets dst to the causal attention of runs of rows: queries and weights are
-// rounded to float16 on the way to the tensor cores, sums are float32. dst and q are
-// [rows, heads.Q, heads.Dim] and may be the same.
-//
-// seqs describes the runs in device memory, int32 [numSeqs][4]: the first row, the number
-// of rows (0: nothing to do), the context of the run's last row (positions it sees, its
-// own among them), and the number of its table. Rows of a run have consecutive
-// positions; rows is the number of rows of all runs together, or more. Rows of no run are
-// not touched, so that a mixed step can do Decode for all rows (context 0 for those of
-// longer runs) and then Prefill for the longer runs.
-func (k *Kernels) Prefill(s *driver.Stream, dst, q, seqs driver.Ptr, numSeqs, rows int, a Attention) error {
-	return k.prefill(s, dst, q, seqs, numSeqs, rows, a)
-}
-
 // SiLUUp sets y to silu(gate) ⊙ up, n values of each. y may be gate or up.
 func (k *Kernels) SiLUUp(s *driver.Stream, y, gate, up driver.Ptr, n int) error {
 	return k.elements(s, k.vector.siluUp, n, y, gate, up)
@@ -170,5 +118,66 @@ func (k *Kernels) Fill(s *driver.Stream, y driver.Ptr, value float32, n int) err
 // and destination. No destination may be another pair's source. blockBytes is a multiple
 // of 16.
 func (k *Kernels) CopyBlocks(s *driver.Stream, keys, values, pairs driver.Ptr, numPairs, layers, blocks, blockBytes int) error {
-	return k.copyPairs(s, keys, values, pairs, numPairs, layers, blocks, blockBytes)
+	if n == 0 {
+		return nil
+	}
+	return k.begin().pointers(y).floats(value).ints(n).launch(s, k.vector.fill, k.elementGrid(n), elementThreads, 0)
+}
+
+// elementThreads is the size of a block for operations of single elements.
+const elementThreads = 256
+
+// elementGrid is a grid that goes over n values four at a time, and round again where
+// they are more than fill the device a few times.
+func (k *Kernels) elementGrid(n int) [3]uint32 {
+	return grid(min(divUp(n, 4*elementThreads), 16*k.processors))
+}
+
+// elements launches f over n values of some arrays.
+func (k *Kernels) elements(s *driver.Stream, f *driver.Function, n int, arrays ...driver.Ptr) error {
+	if n == 0 {
+		return nil
+	}
+	return k.begin().pointers(arrays...).ints(n).launch(s, f, k.elementGrid(n), elementThreads, 0)
+}
+
+// normRows launches a norm, of one block a row with a thread for each four values.
+func (k *Kernels) normRows(s *driver.Stream, f *driver.Function, y, x, w driver.Ptr, rows, cols int, eps float32) error {
+	if rows == 0 {
+		return nil
+	}
+	threads := min(max(divUp(cols, 4*32)*32, 32), 512)
+	return k.begin().pointers(y, x, w).ints(cols).floats(eps).launch(s, f, grid(rows), threads, 0)
+}
+
+// headsWork is the work of one launch of finish_heads; what a caller leaves out is zero.
+type headsWork struct {
+	q, k, v, qNorm, kNorm driver.Ptr
+	positions, slots      driver.Ptr
+	cache                 CacheLayer
+	rows                  int
+	heads                 Heads
+	rope                  Rope
+	eps                   float32
+}
+
+func (k *Kernels) finishHeads(s *driver.Stream, w headsWork) error {
+	if d := w.heads.Dim; d <= 0 || d%2 != 0 || d > MaxHeadDim {
+		return fmt.Errorf("heads of %d values: the kernels take an even number up to %d", d, MaxHeadDim)
+	}
+	if d := w.rope.Dims; d < 0 || d%2 != 0 || d > w.heads.Dim {
+		return fmt.Errorf("rotation of %d values of a head of %d: they must be an even number of the head's", d, w.heads.Dim)
+	}
+	warps := w.rows * (w.heads.Q + 2*w.heads.KV)
+	if warps == 0 {
+		return nil
+	}
+	neox := 0
+	if w.rope.Neox {
+		neox = 1
+	}
+	return k.begin().
+		pointers(w.q, w.k, w.v, w.qNorm, w.kNorm, w.rope.Freqs, w.positions, w.slots, w.cache.Keys, w.cache.Values).
+		ints(w.rows, w.heads.Q, w.heads.KV, w.heads.Dim, w.rope.Dims, neox, max(w.cache.BlockSize, 1)).floats(w.eps).
+		launch(s, k.vector.heads, grid(divUp(warps, 4)), 4*32, 0)
 }

@@ -1,0 +1,150 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
+)
+
+// attentionKernels are the functions of attention.cu, by rising dim.
+type attentionKernels [5]attentionKernel
+
+// attentionKernel is attention compiled for heads of up to dim values. The numbers
+// are those of the macro ATTENTION in attention.cu.
+type attentionKernel struct {
+	dim   int
+	warps int // of a block of decode
+	tile  int // positions of a tile of prefill
+
+	decode, prefill *driver.Function
+}
+
+// Constants of attention.cu.
+const (
+	decodeHeads    = 8   // heads of a block of decode
+	maxSplits      = 64  // of a context
+	minSplit       = 128 // positions of a split
+	prefillWarps   = 4
+	prefillQueries = 64 // queries of a block of prefill
+)
+
+func (a *attentionKernels) load(l *loader) {
+	*a = attentionKernels{{dim: 64, warps: 4, tile: 64}, {dim: 80, warps: 4, tile: 64}, {dim: 96, warps: 4, tile: 64}, {dim: 128, warps: 4, tile: 64},
+		{dim: MaxHeadDim, warps: 2, tile: 32}}
+	for i := range a {
+		f := &a[i]
+		f.decode = l.function(fmt.Sprintf("attend_decode_%d", f.dim), f.decodeShared())
+		f.prefill = l.function(fmt.Sprintf("attend_prefill_%d", f.dim), f.prefillShared())
+	}
+}
+
+// decodeShared is the shared memory of a block in bytes: two stages of keys and values
+// of 16 positions for each warp.
+func (f *attentionKernel) decodeShared() int { return f.warps * 2 * 2 * 16 * f.dim * 2 }
+
+// prefillShared is two stages of keys and values of a tile.
+func (f *attentionKernel) prefillShared() int { return 2 * 2 * f.tile * f.dim * 2 }
+
+// Attention is what both kinds of attention need to know of a layer: softmax of
+// Scale·q·kᵀ over the positions that a row sees, times v.
+type Attention struct {
+	Cache     CacheLayer
+	Heads     Heads      // Dim is a multiple of 8; fastest are 64, 80, 96, 128 and 256
+	Table     driver.Ptr // block tables, int32 [tables, MaxBlocks]: entry i holds positions i·BlockSize …
+	MaxBlocks int        // entries of a table
+	Scale     float32
+	Softcap   float32 // above 0: scores s become Softcap·tanh(s/Softcap)
+	Window    int     // above 0: a row sees its last Window positions only, its own among them
+}
+
+// Decode sets dst to the attention of one query row for each table: row r has table r
+// and sees positions 0 … context[r]-1. dst and q are [rows, heads.Q, heads.Dim] and may
+// be the same; context is int32 [rows], at most MaxBlocks·BlockSize; 0 makes a row of
+// zeros. Keys and values are read as they are and sums are float32, so the result is as
+// exact as float32 arithmetic.
+//
+// scratch is memory of DecodeScratch's size, of zeros before its first use. Launches that
+// share it must not overlap; layers and launches of any number of rows may share it.
+func (k *Kernels) Decode(s *driver.Stream, dst, q, context, scratch driver.Ptr, rows int, a Attention) error {
+	f, err := k.attentionFor(&a)
+	if err != nil || rows == 0 {
+		return err
+	}
+	tiles := a.Heads.KV * divUp(a.Heads.Q/a.Heads.KV, decodeHeads)
+	splits := k.splits(rows*tiles, a.MaxBlocks*a.Cache.BlockSize)
+	counters, parts := scratch, scratch+driver.Ptr(k.decodeCounters())
+	return k.begin().pointers(dst, q, a.Cache.Keys, a.Cache.Values, a.Table, context, counters, parts).
+		ints(a.Heads.Q, a.Heads.KV, a.Heads.Dim, log2(a.Cache.BlockSize), a.MaxBlocks, a.Window).floats(a.Scale, a.Softcap).
+		launch(s, f.decode, [3]uint32{uint32(splits), uint32(tiles), uint32(rows)}, 32*f.warps, f.decodeShared())
+}
+
+// DecodeScratch is the size of Decode's scratch in bytes, for heads of a dimension.
+func (k *Kernels) DecodeScratch(dim int) int64 {
+	return k.decodeCounters() + 2*int64(k.decodeBlocks())*int64(4*decodeHeads*(k.attention.of(dim).dim+2))
+}
+
+// Prefill sets dst to the causal attention of runs of rows: queries and weights are
+// rounded to float16 on the way to the tensor cores, sums are float32. dst and q are
+// [rows, heads.Q, heads.Dim] and may be the same.
+//
+// seqs describes the runs in device memory, int32 [numSeqs][4]: the first row, the number
+// of rows (0: nothing to do), the context of the run's last row (positions it sees, its
+// own among them), and the number of its table. Rows of a run have consecutive
+// positions; rows is the number of rows of all runs together, or more. Rows of no run are
+// not touched, so that a mixed step can do Decode for all rows (context 0 for those of
+// longer runs) and then Prefill for the longer runs.
+func (k *Kernels) Prefill(s *driver.Stream, dst, q, seqs driver.Ptr, numSeqs, rows int, a Attention) error {
+	f, err := k.attentionFor(&a)
+	if err != nil || rows == 0 || numSeqs == 0 {
+		return err
+	}
+	tiles := rows*(a.Heads.Q/a.Heads.KV)/prefillQueries + numSeqs // each run has at most one that is not full
+	return k.begin().pointers(dst, q, a.Cache.Keys, a.Cache.Values, a.Table, seqs).
+		ints(numSeqs, a.Heads.Q, a.Heads.KV, a.Heads.Dim, log2(a.Cache.BlockSize), a.MaxBlocks, a.Window).floats(a.Scale, a.Softcap).
+		launch(s, f.prefill, [3]uint32{uint32(tiles), uint32(a.Heads.KV), 1}, 32*prefillWarps, f.prefillShared())
+}
+
+// attentionFor returns the kernels for a layer, or what is wrong with it.
+func (k *Kernels) attentionFor(a *Attention) (*attentionKernel, error) {
+	h, size := a.Heads, a.Cache.BlockSize
+	switch {
+	case h.KV <= 0 || h.Q <= 0 || h.Q%h.KV != 0:
+		return nil, fmt.Errorf("attention: %d query heads are not a multiple of %d key heads", h.Q, h.KV)
+	case h.Dim <= 0 || h.Dim%8 != 0 || h.Dim > MaxHeadDim:
+		return nil, fmt.Errorf("attention: heads of %d values: the kernels take multiples of 8 up to %d", h.Dim, MaxHeadDim)
+	case size <= 0 || size&(size-1) != 0:
+		return nil, fmt.Errorf("attention: a block of %d positions: the kernels take powers of two", size)
+	}
+	return k.attention.of(h.Dim), nil
+}
+
+// of returns the kernels of the smallest dimension that is enough for dim.
+func (a *attentionKernels) of(dim int) *attentionKernel {
+	i := 0
+	for i < len(a)-1 && a[i].dim < dim {
+		i++
+	}
+	return &a[i]
+}
+
+// decodeBlocks is how many blocks of Decode keep the device busy.
+func (k *Kernels) decodeBlocks() int { return 2 * k.processors }
+
+// decodeCounters is the size of the counters at the beginning of Decode's scratch in
+// bytes. A launch whose contexts are split has fewer than decodeBlocks units to count
+// for, and less than twice as many parts.
+func (k *Kernels) decodeCounters() int64 { return int64(divUp(4*k.decodeBlocks(), 256) * 256) }
+
+// splits is the number of splits of each context in a launch of some units (rows times
+// tiles of heads): as many as give each multiprocessor its blocks, and no shorter than a
+// split must be in the longest context. It depends on the launch alone, not on what
+// contexts hold, so that the launch can be captured.
+func (k *Kernels) splits(units, maxContext int) int {
+	return max(1, min(divUp(k.decodeBlocks(), units), divUp(maxContext, minSplit), maxSplits))
+}
+
+// log2 is the exponent of a power of two.
+func log2(n int) int { return bits.TrailingZeros(uint(n)) }
