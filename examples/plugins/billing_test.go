@@ -28,7 +28,7 @@ var billings = []struct{ language, folder string }{
 }
 
 // module gives the bytes of a billing example.
-func module(t *testing.T, language, folder string) []byte {
+func module(t testing.TB, language, folder string) []byte {
 	t.Helper()
 	path := filepath.Join(folder, "billing.wasm")
 	if language == "go" {
@@ -105,6 +105,63 @@ func TestBillingIsTheSame(t *testing.T) {
 			testRefusals(t, host, spec)
 			testCases(t, spec)
 		})
+	}
+}
+
+// BenchmarkAccount is all that the example adds to an answer of 1 KiB, in each
+// language: shape is the hook, its checks and the splice; account has the
+// finish hook with its record as well.
+func BenchmarkAccount(b *testing.B) {
+	ctx := context.Background()
+	host, err := plugin.NewHost(ctx, plugin.Options{Observer: func(plugin.Call) {}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer host.Close(ctx)
+	body := []byte(`{"text":"` + strings.Repeat("0123456789abcdef", 64) + `","usage":{"prompt_tokens":300}}`)
+	frame := &plugin.Frame{
+		RequestID: "chatcmpl-0123456789abcdef", Tenant: "acme", Model: "SmolLM2-135M-Instruct", KeyName: "production",
+		PromptTokens: 300, CompletionTokens: 128, Outcome: plugin.OutcomeStop, Endpoint: plugin.EndpointChat, HTTPStatus: 200, N: 1, Prompts: 1,
+	}
+	for _, example := range billings {
+		loaded, err := host.Load(ctx, plugin.Spec{
+			Name: "billing", Wasm: module(b, example.language, example.folder), Config: []byte(prices),
+			Grants: plugin.Grants{Fields: []string{"billing"}, Emit: true},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		chain, err := plugin.NewChain(loaded)
+		if err != nil {
+			b.Fatal(err)
+		}
+		document, state := make([]byte, 0, 2*len(body)), new(plugin.State)
+		shape := func(b *testing.B) {
+			shaped, err := chain.Shape(ctx, frame, state)
+			if err != nil {
+				b.Fatal(err)
+			}
+			document = plugin.Splice(append(document[:0], body...), shaped.Members)
+		}
+		b.Run(example.language+"/shape", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				shape(b)
+			}
+		})
+		b.Run(example.language+"/account", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				shape(b)
+				if done := chain.Finish(ctx, frame, state); len(done.Records) != 1 {
+					b.Fatalf("got %+v, want one record", done)
+				}
+				state.Reset()
+			}
+		})
+		if err := loaded.Close(ctx); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

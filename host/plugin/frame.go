@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // Sizes of the frame's parts, see ABI.md "Frame".
@@ -195,14 +196,14 @@ func (f *Frame) strings() [stringCount]string {
 type layout struct {
 	choices, events, strings, text, document int
 	size                                     int
+	table                                    [stringCount]string
 }
 
 // layout places header, choices, events, string table, text and document one
 // after the other. Every part but the last two has a size divisible by 8, so
 // the tables stay 8-aligned without padding.
-func (f *Frame) layout(parts mask) layout {
-	var l layout
-	l.size = headerSize
+func (f *Frame) layout(parts mask, l *layout) {
+	*l = layout{size: headerSize, table: f.strings()}
 	if parts&maskChoices != 0 && len(f.Choices) > 0 {
 		l.choices = l.size
 		l.size += len(f.Choices) * choiceStride
@@ -214,63 +215,66 @@ func (f *Frame) layout(parts mask) layout {
 	l.strings = l.size
 	l.text = l.strings + stringCount*pairSize
 	l.size = l.text
-	for _, s := range f.strings() {
-		l.size += len(s)
+	for i := range l.table {
+		l.size += len(l.table[i])
 	}
 	if parts&(maskRequestBody|maskResponseBody) != 0 && len(f.Document) > 0 {
 		l.document = l.size
 		l.size += len(f.Document)
 	}
-	return l
-}
-
-// append appends the frame with the optional parts that are set in parts.
-func (f *Frame) append(dst []byte, hook Hook, parts mask) []byte {
-	l := f.layout(parts)
 	if int64(l.size) > 1<<32-1 {
 		// The caller bounds strings and tables long before this.
 		panic(fmt.Sprintf("plugin: frame of %d bytes does not fit 32-bit offsets", l.size))
 	}
+}
+
+// append appends the frame with the optional parts that are set in parts.
+func (f *Frame) append(dst []byte, hook Hook, parts mask) []byte {
+	var l layout
+	f.layout(parts, &l)
 	start := len(dst)
-	dst = f.appendHeader(dst, hook, l)
+	dst = slices.Grow(dst, l.size)[:start+l.size]
+	f.write(dst[start:], hook, &l)
+	return dst
+}
+
+// write writes the frame over dst, whose length is that of the layout.
+func (f *Frame) write(dst []byte, hook Hook, l *layout) {
+	f.writeHeader((*[headerSize]byte)(dst), hook, l)
+	at := headerSize
 	if l.choices != 0 {
 		for i := range f.Choices {
-			dst = f.Choices[i].append(dst)
+			f.Choices[i].write((*[choiceStride]byte)(dst[at:]))
+			at += choiceStride
 		}
 	}
 	if l.events != 0 {
 		for i := range f.Events {
-			dst = f.Events[i].append(dst)
+			f.Events[i].write((*[eventStride]byte)(dst[at:]))
+			at += eventStride
 		}
 	}
-	table := f.strings()
-	offset := l.text
-	for _, s := range table {
-		at := offset
+	table := (*[stringCount * pairSize]byte)(dst[at:])
+	at = l.text
+	for i, s := range &l.table {
+		pair := uint64(len(s))<<32 | uint64(at)
 		if s == "" {
-			at = 0
+			pair = 0
 		}
-		dst = appendU32(dst, uint32(at), uint32(len(s)))
-		offset += len(s)
-	}
-	for _, s := range table {
-		dst = append(dst, s...)
+		binary.LittleEndian.PutUint64(table[i*pairSize:], pair)
+		at += copy(dst[at:], s)
 	}
 	if l.document != 0 {
-		dst = append(dst, f.Document...)
+		at += copy(dst[at:], f.Document)
 	}
-	if len(dst)-start != l.size {
-		panic(fmt.Sprintf("plugin: frame has %d bytes, its layout says %d", len(dst)-start, l.size))
+	if at != len(dst) {
+		panic(fmt.Sprintf("plugin: frame has %d bytes, its layout says %d", at, len(dst)))
 	}
-	return dst
 }
 
-// appendHeader appends the 256 bytes of the header; offsets as in ABI.md.
-func (f *Frame) appendHeader(dst []byte, hook Hook, l layout) []byte {
-	start := len(dst)
-	var zero [headerSize]byte
-	dst = append(dst, zero[:]...)
-	h := (*[headerSize]byte)(dst[start:])
+// writeHeader writes the header; offsets as in ABI.md.
+func (f *Frame) writeHeader(h *[headerSize]byte, hook Hook, l *layout) {
+	*h = [headerSize]byte{}
 	le := binary.LittleEndian
 
 	copy(h[0:], frameMagic)
@@ -326,39 +330,35 @@ func (f *Frame) appendHeader(dst []byte, hook Hook, l layout) []byte {
 		le.PutUint32(h[188:], uint32(l.document))
 		le.PutUint32(h[192:], uint32(len(f.Document)))
 	}
-	return dst
 }
 
-func (e *Event) append(dst []byte) []byte {
-	dst = appendU64(dst, e.TimeNS)
-	dst = appendU16(dst, uint16(e.Kind), e.Flags)
-	return appendU32(dst, e.NumTokens, e.BatchTokens, e.Aux)
+func (e *Event) write(b *[eventStride]byte) {
+	le := binary.LittleEndian
+	le.PutUint64(b[0:], e.TimeNS)
+	le.PutUint16(b[8:], uint16(e.Kind))
+	le.PutUint16(b[10:], e.Flags)
+	le.PutUint32(b[12:], e.NumTokens)
+	le.PutUint32(b[16:], e.BatchTokens)
+	le.PutUint32(b[20:], e.Aux)
 }
 
-func (c *Choice) append(dst []byte) []byte {
-	dst = appendU32(dst, c.Index, c.PromptIndex, uint32(c.FinishReason), c.PromptTokens,
-		c.CachedTokens, c.CompletionTokens, c.ReasoningTokens, c.DeliveredTokens)
-	dst = appendU64(dst, c.QueuedNS, c.ScheduledNS, c.FirstTokenNS, c.LastTokenNS, c.DeviceNS)
-	return appendU32(dst, c.Drafted, c.Accepted, c.SpecSteps, 0)
-}
-
-func appendU16(dst []byte, values ...uint16) []byte {
-	for _, v := range values {
-		dst = binary.LittleEndian.AppendUint16(dst, v)
-	}
-	return dst
-}
-
-func appendU32(dst []byte, values ...uint32) []byte {
-	for _, v := range values {
-		dst = binary.LittleEndian.AppendUint32(dst, v)
-	}
-	return dst
-}
-
-func appendU64(dst []byte, values ...uint64) []byte {
-	for _, v := range values {
-		dst = binary.LittleEndian.AppendUint64(dst, v)
-	}
-	return dst
+func (c *Choice) write(b *[choiceStride]byte) {
+	le := binary.LittleEndian
+	le.PutUint32(b[0:], c.Index)
+	le.PutUint32(b[4:], c.PromptIndex)
+	le.PutUint32(b[8:], uint32(c.FinishReason))
+	le.PutUint32(b[12:], c.PromptTokens)
+	le.PutUint32(b[16:], c.CachedTokens)
+	le.PutUint32(b[20:], c.CompletionTokens)
+	le.PutUint32(b[24:], c.ReasoningTokens)
+	le.PutUint32(b[28:], c.DeliveredTokens)
+	le.PutUint64(b[32:], c.QueuedNS)
+	le.PutUint64(b[40:], c.ScheduledNS)
+	le.PutUint64(b[48:], c.FirstTokenNS)
+	le.PutUint64(b[56:], c.LastTokenNS)
+	le.PutUint64(b[64:], c.DeviceNS)
+	le.PutUint32(b[72:], c.Drafted)
+	le.PutUint32(b[76:], c.Accepted)
+	le.PutUint32(b[80:], c.SpecSteps)
+	le.PutUint32(b[84:], 0)
 }

@@ -36,8 +36,9 @@ type instance struct {
 	spoiled bool
 
 	// State of the call under way, for the host functions.
-	call callContext
-	hook Hook // 0 in init
+	call   callContext
+	hook   Hook   // 0 in init
+	layout layout // of its frame; let go of with the call
 	// requestID and attemptID are those of the request, for the log.
 	requestID, attemptID string
 	// synthetic: the request is made up, so that the call has no effects.
@@ -168,14 +169,13 @@ func (in *instance) run(ctx context.Context, hook Hook, frame *Frame, into *resu
 	in.requestID, in.attemptID = frame.RequestID, frame.AttemptID
 	in.effects.reset()
 
-	parts := hook.parts(in.mask)
-	size := frame.layout(parts).size
-	buffer, err := in.reserve(ctx, size)
+	frame.layout(hook.parts(in.mask), &in.layout)
+	buffer, err := in.reserve(ctx, in.layout.size)
 	if err != nil {
 		return in.classify(ctx, hook, err)
 	}
-	frame.append(buffer[:0], hook, parts)
-	in.stack[0] = uint64(size)
+	frame.write(buffer, hook, &in.layout)
+	in.stack[0] = uint64(in.layout.size)
 	if err := in.invoke(ctx, in.hooks[hook]); err != nil {
 		return in.classify(ctx, hook, err)
 	}

@@ -120,9 +120,9 @@ func (p *pool) pop() *instance {
 }
 
 // put returns an instance that is fit for the next call. It lets go of the
-// caller's context, which may hold a whole request.
+// caller's context, which may hold a whole request, and of its strings.
 func (p *pool) put(in *instance) {
-	in.call, in.requestID, in.attemptID = callContext{}, "", ""
+	in.call, in.requestID, in.attemptID, in.layout = callContext{}, "", "", layout{}
 	p.weigh(in, int64(in.memory.Size()))
 	p.mu.Lock()
 	p.idle = append(p.idle, in)
