@@ -9,7 +9,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)
 # Packages in which goroutines share something.
 CONCURRENT := ./engine ./engine/backend/... ./host ./host/ledger ./host/metrics ./host/plugin ./cmd/...
 
-.PHONY: help run test model model-gemma model-qwen build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden cuda-headers
+.PHONY: help run test model model-gemma model-qwen build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden cuda-headers cuda-kernels
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ toolchains: ## install the compilers of plugins in Zig, C, AssemblyScript and Ru
 
 cuda-headers: ## fetch cuda.h, which building with -tags cuda needs (once)
 	@$(PYTHON) kernels/cuda/headers.py
+
+cuda-kernels: ## build kernels/cuda/kernels.fatbin from its sources (fetches nvcc once, 300 MB)
+	@PYTHON=$(PYTHON) kernels/cuda/build.sh
 
 fmt: ## format the sources
 	@gofmt -l -w $$(git ls-files '*.go')
