@@ -71,3 +71,20 @@ func TestPluginFiles(t *testing.T) {
 		}
 	}
 }
+
+// What the server would refuse, inspect refuses with the same words.
+func TestPluginInspectRefusesWhatLoadingDoes(t *testing.T) {
+	for name, c := range map[string]struct{ module, want string }{
+		"empty":          {"", `does not export "memory"`},
+		"start function": {"\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x08\x01\x00" + "\x0a\x04\x01\x02\x00\x0b", "a start function runs code before the host is ready"},
+		"a file":         {"\x01\x04\x01\x60\x00\x00" + "\x02\x22\x01\x16wasi_snapshot_preview1\x07fd_read\x00\x00", "plugins have no files"},
+	} {
+		path := filepath.Join(t.TempDir(), "module.wasm")
+		if err := os.WriteFile(path, []byte("\x00asm\x01\x00\x00\x00"+c.module), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, stderr := command(t, nil, "plugin", "inspect", path); code != exitNotStart || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit %d: %s%s; want %q", name, code, out, stderr, c.want)
+		}
+	}
+}

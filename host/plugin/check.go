@@ -27,6 +27,13 @@ var wasiRules = map[string]signature{
 	"sched_yield":         {"", "i"},
 }
 
+// Check gives the faults for which Load refuses a module before anything of it
+// is compiled or run, whatever it is granted.
+func Check(wasm []byte) error {
+	grants := Everything()
+	return checkModule(wasm, defaultMemoryLimit, &grants)
+}
+
 // checkModule reads a module's interface and holds it against the ABI, the
 // grants and the memory limit (bytes), before anything is compiled or run.
 // It reports every fault at once.

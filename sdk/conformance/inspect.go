@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/wasmeter/wasmeter/host/plugin"
 	"github.com/wasmeter/wasmeter/host/plugin/meter"
 )
 
@@ -58,8 +59,12 @@ var egress = map[string]bool{
 }
 
 // Inspect reads a module and runs its init with a configuration, a JSON object.
-// It runs it metered and interpreted, since it may be anyone's.
+// It runs it metered and interpreted, since it may be anyone's. What the server
+// refuses to load it refuses too, with the same words.
 func Inspect(ctx context.Context, wasm []byte, config string) (*Report, error) {
+	if err := plugin.Check(wasm); err != nil {
+		return nil, err
+	}
 	metered, err := meter.Rewrite(wasm)
 	if err != nil {
 		return nil, err
