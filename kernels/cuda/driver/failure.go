@@ -34,6 +34,7 @@ func failure(call string, err error) *Error {
 
 // resultError asks the driver what it has to say about a result.
 func resultError(call string, result Result) *Error {
+	absent := shim.Absent()
 	e := newError(call, result)
 	if _, ok := known[result]; !ok {
 		if name := resultName(result); name != "" {
@@ -41,11 +42,10 @@ func resultError(call string, result Result) *Error {
 		}
 	}
 	e.Text = resultText(result)
-	if result == NotFound {
-		if name := shim.Absent(); name != "" {
-			e.Found = "the driver has no " + name
-			e.Advice = fmt.Sprintf("it is too old: install the NVIDIA driver %s or a later one", minVersionDriver)
-		}
+	shim.Absent() // an old driver may lack these two as well
+	if result == NotFound && absent != "" {
+		e.Found = "the driver has no " + absent
+		e.Advice = fmt.Sprintf("it is too old: install the NVIDIA driver %s or a later one", minVersionDriver)
 	}
 	return e
 }

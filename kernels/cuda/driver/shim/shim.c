@@ -58,7 +58,6 @@ int cuInit(unsigned flags) {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // guards what follows, and filling slots
 static void *library;
-static int lacking;
 
 // wasmeter_cuda_open loads the library at path, initialises it and fills the
 // slots, once for the process. It returns 0, the CUresult of cuInit, or -1 with
@@ -78,7 +77,6 @@ int wasmeter_cuda_open(const char *path, char *text, int size) {
 		} else if ((result = init(0)) == 0) {
 			for (int i = 0; i < count; i++) {
 				void *function = dlsym(found, names[i]);
-				if (!function) lacking++;
 				wasmeter_cuda_slot[i] = function ? function : (void *)absents[i];
 			}
 			library = found;
@@ -88,15 +86,14 @@ int wasmeter_cuda_open(const char *path, char *text, int size) {
 	return result;
 }
 
-// wasmeter_cuda_lacking gives the number of functions that the driver lacks, and
-// the name of the next one from *from on, NULL after the last.
-int wasmeter_cuda_lacking(int *from, const char **name) {
-	*name = NULL;
-	for (int i = *from; i < count && !*name; i++) {
-		if (wasmeter_cuda_slot[i] == (void *)absents[i]) *name = names[i];
-		*from = i + 1;
+// wasmeter_cuda_lacking gives the name of the first function from *from on that the
+// driver lacks, and sets *from behind it; NULL after the last.
+const char *wasmeter_cuda_lacking(int *from) {
+	while (*from < count) {
+		int i = (*from)++;
+		if (wasmeter_cuda_slot[i] == (void *)absents[i]) return names[i];
 	}
-	return lacking;
+	return NULL;
 }
 
 // wasmeter_cuda_absent gives the name of the absent function that this thread

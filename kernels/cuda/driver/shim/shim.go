@@ -71,14 +71,10 @@ func Lacking() []string {
 	defer loaded.Unlock()
 	var names []string
 	var from C.int
-	for {
-		var name *C.char
-		C.wasmeter_cuda_lacking(&from, &name)
-		if name == nil {
-			return names
-		}
+	for name := C.wasmeter_cuda_lacking(&from); name != nil; name = C.wasmeter_cuda_lacking(&from) {
 		names = append(names, C.GoString(name))
 	}
+	return names
 }
 
 // Absent gives the name of the function that this thread called last though the
