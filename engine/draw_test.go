@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 
 	"github.com/wasmeter/wasmeter/engine/model"
@@ -100,5 +101,51 @@ func drawingAllocates(t *testing.T, m *toy, device model.Model, change func(*sam
 	close(m.gate)
 	for _, s := range streams {
 		s.Abort()
+	}
+}
+
+func TestMinTokensBansTheEnd(t *testing.T) {
+	e := newEngine(t, newToy(), nil)
+	r := ask("y")
+	r.MinTokens, r.MaxTokens = 5, 8
+	a := collect(t, submit(t, e, r))[0]
+	if len(a.tokens) < 5 {
+		t.Errorf("%d tokens, want at least 5: %v", len(a.tokens), a.tokens)
+	}
+}
+
+// TestPromptLogprobs: the toy says the alphabet with logit 20 for the next letter
+// and 0 for the other tokens of its vocabulary.
+func TestPromptLogprobs(t *testing.T) {
+	m := newToy()
+	e := newEngine(t, m, func(o *Options) { o.MaxNumBatchedTokens = 5 })
+	r := ask("abcdxy")
+	r.PromptLogprobs, r.Sampling.Logprobs, r.MaxTokens = true, 1, 2
+	s := submit(t, e, r)
+	var prompt []sample.Token
+	var d Delivery
+	for s.Receive(&d, nil) == nil {
+		for _, o := range d.Outputs {
+			prompt = append(prompt, o.Prompt...)
+		}
+	}
+	if len(prompt) != 6 {
+		t.Fatalf("%d prompt tokens scored, want 6: %v", len(prompt), prompt)
+	}
+	norm := math.Log(math.Exp(20) + float64(m.vocab-1))
+	for i, p := range prompt {
+		want := 20 - norm
+		switch {
+		case i == 0:
+			if !math.IsNaN(float64(p.Logprob)) {
+				t.Errorf("the first token has log probability %v, want none", p.Logprob)
+			}
+			continue
+		case p.ID == 'x': // comes after d, which is not the alphabet
+			want = -norm
+		}
+		if p.ID != r.Prompts[0][i] || math.Abs(float64(p.Logprob)-want) > 1e-4 || len(p.Top) != 1 {
+			t.Errorf("token %d: %+v, want id %d with log probability %v", i, p, r.Prompts[0][i], want)
+		}
 	}
 }

@@ -159,3 +159,47 @@ func (s *script) state(t *testing.T) string {
 	}
 	return fmt.Sprintf("running %v waiting %v free %d%s\n", running, waiting, s.pool.NumFree(), cached)
 }
+
+// TestPreemption gives a cache too small for all: everyone must get the same
+// text as alone, and the account of recomputation must hold.
+func TestPreemption(t *testing.T) {
+	for name, caching := range map[string]bool{"computed again": false, "from the prefix cache": true} {
+		t.Run(name, func(t *testing.T) { preempt(t, caching) })
+	}
+}
+
+func preempt(t *testing.T, caching bool) {
+	preemptions := 0
+	m := newToy()
+	m.gate = make(chan struct{})
+	e := newEngine(t, m, func(o *Options) {
+		o.BlockSize, o.KVCacheMemory = 8, 64 // the toy's position takes one byte: 64 positions
+		o.PrefixCaching = caching
+		o.Listener.Step = func(s Step) { preemptions += s.Preemptions }
+	})
+	var streams []*Stream
+	for range 6 {
+		r := ask("abcd")
+		r.MaxTokens = 20
+		streams = append(streams, submit(t, e, r))
+	}
+	close(m.gate)
+	recomputed, preempted := 0, 0
+	for i, s := range streams {
+		a := collect(t, s)[0]
+		if a.text != "efghijklmnopqrstuvwx" {
+			t.Errorf("sequence %d: %q", i, a.text)
+		}
+		recomputed += a.last.Life.RecomputedTokens
+		preempted += a.last.Life.Preemptions
+	}
+	e.Close()
+	if preempted == 0 || preempted != preemptions {
+		t.Errorf("%d preemptions in the sequences' lives, %d in the steps; want some, and equal", preempted, preemptions)
+	}
+	// All say the same, so that there is always one whose blocks are held: what is
+	// computed again is less than a block.
+	if caching && recomputed > 7*preempted || !caching && recomputed < 8*preempted {
+		t.Errorf("%d rows are computed again after %d preemptions, with a cache: %v", recomputed, preempted, caching)
+	}
+}
