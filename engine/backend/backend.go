@@ -136,7 +136,8 @@ type Backend interface {
 
 	// Sync waits for the step and returns its first error, ErrNotFinite among
 	// them. Afterwards the backend can be used again, unless the error is ErrLost.
-	// Tensors hold nothing that a later step may read.
+	// The step may go on from there, with what its tensors hold; but not with what
+	// Norm, HeadNorm or Rotate made and an operation before Sync has read already.
 	Sync() error
 	// Close releases the device and everything on it.
 	Close() error
@@ -147,6 +148,12 @@ type Backend interface {
 type Planner interface {
 	// Plan returns an error that says how much is needed and how much there is.
 	Plan(tensors []gguf.Tensor) error
+}
+
+// Sizer is a Backend that knows how much memory its caches may take.
+type Sizer interface {
+	// KVMemory is that memory in bytes, once the weights are loaded.
+	KVMemory() int64
 }
 
 // Timer is a Backend whose device has a clock of its own, which the host's waiting

@@ -20,10 +20,13 @@ type task interface {
 // has put aside delays the chunk it holds and nothing else; one that comes late
 // to a phase finds nothing to do. Between phases the goroutines spin, because a
 // phase follows the other within microseconds; after spinTime they park, so an
-// idle engine uses no processor. See RATIONALE.md: why are the workers a word and a spin.
+// idle engine uses no processor. The crew says how many of them take part. See
+// RATIONALE.md: why are the workers a word and a spin, why do threads step back.
 type workers struct {
 	ops     *kernels.Ops
-	scratch []scratch // one for each thread; the caller's is the first
+	scratch []scratch            // one for each thread; the caller's is the first
+	now     func() time.Duration // a monotonic clock
+	crew    crew                 // owned by the caller
 
 	// The phase that runs. Written by the caller between phases; read by who
 	// has claimed a chunk, which keeps the phase from ending.
@@ -40,10 +43,18 @@ type workers struct {
 	_       [64]byte
 
 	phase  uint64       // owned by the caller
-	parked atomic.Int32 // goroutines that wait for wake and are not yet woken
-	wake   chan struct{}
+	size   atomic.Int32 // the crew's: threads from it on stay away
+	beds   []bed        // one for each thread; the caller's is not used
 	closed atomic.Bool
 	done   sync.WaitGroup
+}
+
+// bed is where a goroutine sleeps.
+type bed struct {
+	// parked: it waits for wake, or is about to, and nobody wakes it yet.
+	parked atomic.Bool
+	wake   chan struct{} // of one place
+	_      [64]byte      // no cache line in common with the next
 }
 
 // spinTime is how long a thread spins before it gives way to others. A gap
@@ -55,9 +66,23 @@ const spinTime = 50 * time.Microsecond
 const minChunk = 2500
 
 func newWorkers(ops *kernels.Ops, threads int) *workers {
-	w := &workers{ops: ops, scratch: make([]scratch, threads), wake: make(chan struct{}, threads)}
+	start := time.Now()
+	return newWorkersBy(func() time.Duration { return time.Since(start) }, ops, threads)
+}
+
+// newWorkersBy takes the clock.
+func newWorkersBy(now func() time.Duration, ops *kernels.Ops, threads int) *workers {
+	w := &workers{
+		ops:     ops,
+		scratch: make([]scratch, threads),
+		beds:    make([]bed, threads),
+		crew:    newCrew(threads),
+		now:     now,
+	}
+	w.size.Store(int32(threads))
 	for i := range w.scratch {
 		w.scratch[i].thread = i
+		w.beds[i].wake = make(chan struct{}, 1)
 	}
 	for i := 1; i < threads; i++ {
 		w.done.Go(func() { w.serve(&w.scratch[i]) })
@@ -69,7 +94,7 @@ func newWorkers(ops *kernels.Ops, threads int) *workers {
 // of run may call it, and once.
 func (w *workers) close() {
 	w.closed.Store(true)
-	w.wakeParked()
+	w.wake(len(w.beds))
 	w.done.Wait()
 }
 
@@ -87,25 +112,55 @@ func (w *workers) chunkSize(items int, cost float64) int {
 
 // run does all chunks of a task and returns when they are done.
 func (w *workers) run(t task, chunks int) {
-	if len(w.scratch) == 1 || chunks == 1 {
-		for chunk := range chunks {
-			t.run(chunk, &w.scratch[0])
-		}
+	if len(w.scratch) == 1 || chunks <= 1 {
+		w.alone(t, chunks)
 		return
 	}
-	if chunks == 0 {
+	start := w.now()
+	w.crew.begin(start)
+	w.size.Store(int32(w.crew.size))
+	if w.crew.size == 1 {
+		w.alone(t, chunks)
 		return
 	}
 	w.task, w.chunks = t, chunks
 	w.pending.Store(int64(chunks))
 	w.phase++
 	w.claims.Store(w.phase<<32 | uint64(chunks))
-	w.wakeParked()
+	w.wake(w.crew.size)
 	for w.work(&w.scratch[0]) {
 	}
-	w.spinWhile(func() bool { return w.pending.Load() > 0 })
-	for w.pending.Load() > 0 {
-		runtime.Gosched()
+	done := w.now()
+	waited := w.wait(done)
+	w.crew.end(w.now(), done-start, waited)
+}
+
+// alone does all chunks in the caller.
+func (w *workers) alone(t task, chunks int) {
+	for chunk := range chunks {
+		t.run(chunk, &w.scratch[0])
+	}
+}
+
+// wait returns when all claimed chunks are done, with the time that this took. An
+// interval that is too long for a spin was the caller's own, in which it was put
+// aside itself or another goroutine ran.
+func (w *workers) wait(start time.Duration) (waited time.Duration) {
+	for last := start; ; {
+		for range 32 {
+			if w.pending.Load() == 0 {
+				return waited
+			}
+			w.ops.Pause(1)
+		}
+		now := w.now()
+		if now-last < spinTime {
+			waited += now - last
+		}
+		last = now
+		if now-start > spinTime {
+			runtime.Gosched()
+		}
 	}
 }
 
@@ -128,27 +183,35 @@ func (w *workers) work(s *scratch) bool {
 // serve is the life of a goroutine.
 func (w *workers) serve(s *scratch) {
 	for !w.closed.Load() {
-		if w.work(s) {
-			continue
-		}
-		w.spinWhile(w.idle)
-		for i := 0; i < 4 && w.idle(); i++ {
-			runtime.Gosched()
-		}
-		if w.idle() {
-			w.park()
+		switch {
+		case w.away(s):
+			w.park(s)
+		case w.work(s):
+		default:
+			w.spinWhileIdle(s)
+			for i := 0; i < 4 && w.idle(s); i++ {
+				runtime.Gosched()
+			}
+			if w.idle(s) {
+				w.park(s)
+			}
 		}
 	}
 }
 
-// idle tells whether there is nothing to claim.
-func (w *workers) idle() bool { return uint32(w.claims.Load()) == 0 && !w.closed.Load() }
+// away tells that a thread does not take part.
+func (w *workers) away(s *scratch) bool { return s.thread >= int(w.size.Load()) }
 
-// spinWhile returns when the condition is false or spinTime is over.
-func (w *workers) spinWhile(condition func() bool) {
-	for start := time.Now(); time.Since(start) < spinTime; {
+// idle tells whether there is nothing for a thread to claim.
+func (w *workers) idle(s *scratch) bool {
+	return (uint32(w.claims.Load()) == 0 || w.away(s)) && !w.closed.Load()
+}
+
+// spinWhileIdle returns when there is something to claim or spinTime is over.
+func (w *workers) spinWhileIdle(s *scratch) {
+	for start := w.now(); w.now()-start < spinTime; {
 		for range 32 {
-			if !condition() {
+			if !w.idle(s) {
 				return
 			}
 			w.ops.Pause(1)
@@ -156,35 +219,22 @@ func (w *workers) spinWhile(condition func() bool) {
 	}
 }
 
-// park blocks until the next phase. The goroutine counts itself first and looks
-// for work again after, the caller the other way round, so one of them sees
-// the other.
-func (w *workers) park() {
-	w.parked.Add(1)
-	if w.idle() || !w.unpark() {
-		<-w.wake
+// park blocks until a phase that the thread takes part in. The goroutine says
+// that it sleeps and looks for work again after, the caller the other way round,
+// so one of them sees the other.
+func (w *workers) park(s *scratch) {
+	b := &w.beds[s.thread]
+	b.parked.Store(true)
+	if w.idle(s) || !b.parked.CompareAndSwap(true, false) {
+		<-b.wake
 	}
 }
 
-// unpark takes one goroutine out of the parked count, unless the caller has
-// done so already and sends a wake for it.
-func (w *workers) unpark() bool {
-	for {
-		n := w.parked.Load()
-		if n == 0 {
-			return false
+// wake wakes those of the first n threads that sleep.
+func (w *workers) wake(n int) {
+	for i := 1; i < n; i++ {
+		if b := &w.beds[i]; b.parked.Load() && b.parked.CompareAndSwap(true, false) {
+			b.wake <- struct{}{}
 		}
-		if w.parked.CompareAndSwap(n, n-1) {
-			return true
-		}
-	}
-}
-
-func (w *workers) wakeParked() {
-	if w.parked.Load() == 0 {
-		return
-	}
-	for range w.parked.Swap(0) {
-		w.wake <- struct{}{}
 	}
 }

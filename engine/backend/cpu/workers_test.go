@@ -46,14 +46,20 @@ func TestEachChunkRunsOnce(t *testing.T) {
 	}
 }
 
-// waitParked waits until all goroutines wait for a phase without spinning.
+// waitParked waits until all goroutines sleep.
 func waitParked(t *testing.T, w *workers) {
 	t.Helper()
-	for start := time.Now(); int(w.parked.Load()) != len(w.scratch)-1; {
+	for i := range w.beds[1:] {
+		waitUntil(t, "a goroutine sleeps", w.beds[1+i].parked.Load)
+	}
+}
+
+func waitUntil(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for start := time.Now(); !holds(); runtime.Gosched() {
 		if time.Since(start) > 20*time.Second {
-			t.Fatalf("%d of %d goroutines are parked after 20 s", w.parked.Load(), len(w.scratch)-1)
+			t.Fatalf("after 20 s it does not hold that %s", what)
 		}
-		runtime.Gosched()
 	}
 }
 
@@ -79,6 +85,60 @@ func TestScratchIsExclusive(t *testing.T) {
 	}
 	for range 200 {
 		w.run(e, 50)
+	}
+}
+
+// meeting is a phase of two chunks that two threads do: the caller's waits for the
+// other's to be claimed, and that one until the clock shows a time.
+type meeting struct {
+	clock   *atomic.Int64
+	until   int64
+	claimed atomic.Bool
+}
+
+func (m *meeting) run(_ int, s *scratch) {
+	if s.thread == 0 {
+		for !m.claimed.Load() {
+			runtime.Gosched()
+		}
+		return
+	}
+	m.claimed.Store(true)
+	for m.clock.Load() < m.until {
+		runtime.Gosched()
+	}
+}
+
+// threadsOf notes who did the chunks.
+type threadsOf struct{ chunks [20]int }
+
+func (t *threadsOf) run(chunk int, s *scratch) { t.chunks[chunk] = s.thread }
+
+// A worker that was put aside in the middle of a chunk is not counted on for a
+// while, sleeps, and comes back.
+func TestWorkersStepBack(t *testing.T) {
+	var clock atomic.Int64 // a reading takes a microsecond
+	now := func() time.Duration { return time.Duration(clock.Add(int64(time.Microsecond))) }
+	w := newWorkersBy(now, mustOps(t), 2)
+	w.crew.threadTime = unknownThread
+	t.Cleanup(w.close)
+
+	w.run(&meeting{clock: &clock, until: clock.Load() + int64(5*time.Millisecond)}, 2)
+	if w.crew.size != 1 {
+		t.Fatalf("after 5 ms of waiting for a chunk the crew has %d threads, want 1", w.crew.size)
+	}
+	for w.now() < w.crew.until-time.Millisecond {
+		var by threadsOf
+		w.run(&by, len(by.chunks))
+		if by != (threadsOf{}) {
+			t.Fatalf("chunks are done by threads %v, want the caller alone", by.chunks)
+		}
+	}
+	waitParked(t, w)
+	clock.Add(int64(2 * time.Millisecond))
+	w.run(&meeting{clock: &clock}, 2) // or it would not end
+	if w.crew.size != 2 {
+		t.Errorf("after the pause the crew has %d threads, want 2", w.crew.size)
 	}
 }
 

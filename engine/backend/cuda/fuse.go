@@ -1,17 +1,17 @@
 package cuda
 
-// fuse appends to fused what the list does in fewer launches, and returns it.
-// normed says that products norm their input themselves, as those of few rows do.
-// Only neighbours are fused, and only where nobody later reads what is then not
+// fuse appends to fused what the list does in fewer launches, and returns it. few
+// says that products of the step's rows norm their input themselves, as those of
+// few rows do, fewSampled that those of the sampled rows do. Only neighbours are fused, and only where nobody later reads what is then not
 // written:
 //
 //	norm, product                      → product with the norm
 //	head norms, rotates, store         → finishHeads
-func fuse(fused, list []op, normed bool) []op {
+func fuse(fused, list []op, few, fewSampled bool) []op {
 	for len(list) > 0 {
 		o, n := list[0], 1
-		if normed && o.kind == norm {
-			if with, ok := normedProduct(list); ok {
+		if o.kind == norm {
+			if with, ok := normedProduct(list, few, fewSampled); ok {
 				o, n = with, 2
 			}
 		} else if with, length := finishedHeads(list); length > 0 {
@@ -24,13 +24,13 @@ func fuse(fused, list []op, normed bool) []op {
 
 // normedProduct makes one operation of a norm at the head of the list and the
 // product behind it.
-func normedProduct(list []op) (op, bool) {
+func normedProduct(list []op, few, fewSampled bool) (op, bool) {
 	if len(list) < 2 {
 		return op{}, false
 	}
 	first, o := &list[0], list[1]
-	switch o.kind {
-	case product, gatedProduct, logits:
+	switch {
+	case few && (o.kind == product || o.kind == gatedProduct), fewSampled && o.kind == logits:
 	default:
 		return op{}, false
 	}
