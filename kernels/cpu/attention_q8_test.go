@@ -52,8 +52,8 @@ func TestScoresQ8(t *testing.T) {
 	eachLevel(t, func(t *testing.T, o *Ops) {
 		r := random()
 		for _, dim := range q8HeadDims {
-			for _, heads := range []int{0, 1, 2, 3, 4, 7} {
-				for _, n := range []int{0, 1, 3, 4, 5, 19} {
+			for _, heads := range []int{0, 1, 2, 3, 4, 5, 7} {
+				for _, n := range []int{0, 1, 3, 4, 5, 8, 19} {
 					q, ldd := odd(normals(r, heads*dim)), n+2
 					k, key := quantizedHeads(r, n, dim)
 					got, want := odd(make([]float32, heads*ldd)), make([]float32, heads*ldd)
@@ -85,7 +85,7 @@ func TestAccumQ8(t *testing.T) {
 	eachLevel(t, func(t *testing.T, o *Ops) {
 		r := random()
 		for _, dim := range q8HeadDims {
-			for _, heads := range []int{0, 1, 2, 3, 4, 7} {
+			for _, heads := range []int{0, 1, 2, 3, 4, 5, 7} {
 				for _, n := range []int{0, 1, 3, 70} {
 					ldp := n + 3
 					p, start := odd(normals(r, heads*ldp)), normals(r, heads*dim)

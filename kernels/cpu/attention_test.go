@@ -119,3 +119,30 @@ func TestAttentionAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestAttentionOfLongRuns takes runs that are cut into several assembly calls, one at a
+// place that is no multiple of the keys of a tile if nobody takes care.
+func TestAttentionOfLongRuns(t *testing.T) {
+	eachLevel(t, func(t *testing.T, o *Ops) {
+		const heads = 2
+		r := random()
+		for _, dim := range []int{80, 96, 256} {
+			n := 1<<16/dim + 21
+			q, kv := normals(r, heads*dim), halves(r, n*dim)
+			got, want := odd(make([]float32, heads*n)), make([]float32, heads*n)
+			o.ScoresF16(got, n, q, kv, heads, n, dim)
+			scoresF16Generic(want, n, q, kv, heads, n, dim)
+			if err := sameBits(got, want); err != nil {
+				t.Fatalf("scores of dim %d: %v", dim, err)
+			}
+			intact(t, got)
+			out, sum := odd(make([]float32, heads*dim)), make([]float32, heads*dim)
+			o.AccumF16(out, want, n, kv, heads, n, dim)
+			accumF16Generic(sum, want, n, kv, heads, n, dim)
+			if err := sameBits(out, sum); err != nil {
+				t.Fatalf("output of dim %d: %v", dim, err)
+			}
+			intact(t, out)
+		}
+	})
+}

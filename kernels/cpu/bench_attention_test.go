@@ -1,9 +1,40 @@
 package cpu
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
+
+// BenchmarkAttention takes some query heads over 1024 positions of one key head in the
+// cache, in runs of neighbouring blocks.
+func BenchmarkAttention(b *testing.B) {
+	const n, run = 1024, 256
+	for _, shape := range [][2]int{{1, 64}, {3, 64}, {24, 64}, {2, 128}, {4, 128}, {4, 256}} {
+		heads, dim := shape[0], shape[1]
+		r := random()
+		q, kv := normals(r, heads*dim), halves(r, n*dim)
+		dst, out := make([]float32, heads*n), make([]float32, heads*dim)
+		best := func(b *testing.B, do func(j int)) {
+			best := time.Hour
+			for b.Loop() {
+				start := time.Now()
+				for j := 0; j < n; j += run {
+					do(j)
+				}
+				best = min(best, time.Since(start))
+			}
+			b.ReportMetric(2*float64(heads)*n*float64(dim)/float64(best.Nanoseconds()), "best-GFLOPS")
+		}
+		shape := fmt.Sprintf("heads=%d/dim=%d", heads, dim)
+		eachLevelBench(b, "scores/"+shape, func(b *testing.B, o *Ops) {
+			best(b, func(j int) { o.ScoresF16(dst[j:], n, q, kv[j*dim:], heads, run, dim) })
+		})
+		eachLevelBench(b, "accum/"+shape, func(b *testing.B, o *Ops) {
+			best(b, func(j int) { o.AccumF16(out, dst[j:], n, kv[j*dim:], heads, run, dim) })
+		})
+	}
+}
 
 // BenchmarkAttentionStream takes heads of a long context from memory, as a step does for
 // each layer after the weights have gone through the caches.

@@ -81,39 +81,6 @@ func BenchmarkGEMM(b *testing.B) {
 	}
 }
 
-// BenchmarkAttention takes one key head with its three query heads over 1024 positions in
-// pages of 16.
-func BenchmarkAttention(b *testing.B) {
-	const n, page = 1024, 16
-	for _, shape := range [][2]int{{1, 64}, {3, 64}, {4, 64}, {2, 128}, {4, 128}, {4, 256}} {
-		heads, dim := shape[0], shape[1]
-		r := random()
-		q, kv := normals(r, heads*dim), halves(r, n*dim)
-		dst, out := make([]float32, heads*n), make([]float32, heads*dim)
-		report := func(b *testing.B) {
-			b.ReportMetric(2*float64(heads)*n*float64(dim)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
-		}
-		shape := fmt.Sprintf("heads=%d/dim=%d", heads, dim)
-		eachLevelBench(b, "scores/"+shape, func(b *testing.B, o *Ops) {
-			for b.Loop() {
-				for j := 0; j < n; j += page {
-					o.ScoresF16(dst[j:], n, q, kv[j*dim:], heads, page, dim)
-				}
-			}
-			report(b)
-		})
-		eachLevelBench(b, "accum/"+shape, func(b *testing.B, o *Ops) {
-			for b.Loop() {
-				clear(out)
-				for j := 0; j < n; j += page {
-					o.AccumF16(out, dst[j:], n, kv[j*dim:], heads, page, dim)
-				}
-			}
-			report(b)
-		})
-	}
-}
-
 // BenchmarkRow takes one row of a small model's width or, for Argmax, vocabulary.
 func BenchmarkRow(b *testing.B) {
 	const k, ff, vocabulary = 576, 1536, 49152

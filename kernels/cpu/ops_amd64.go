@@ -2,9 +2,9 @@
 
 package cpu
 
-// accelerate replaces the twins by what the level has. The VNNI levels differ from AVX2
-// in the products only: the row operations are bound by memory or too short to gain
-// from wider registers.
+// accelerate replaces the twins by what the level has. AVXVNNI differs from AVX2 in the
+// products only, AVX512VNNI in attention too: the row operations are bound by memory or too
+// short to gain from wider registers.
 func (o *Ops) accelerate(level Level) {
 	o.level = level
 	o.pause = pauseAMD64
@@ -37,10 +37,13 @@ func (o *Ops) accelerate(level Level) {
 	o.scaleMul = scaleMulVectors
 	o.siluMul = siluMulVectors
 	o.geluMul = geluMulVectors
-	o.scoresF16 = scoresF16Vectors
-	o.accumF16 = accumF16Vectors
-	o.scoresQ8 = scoresQ8Vectors
-	o.accumQ8 = accumQ8Vectors
+	o.scoresF16 = scoresF16AVX2
+	o.accumF16 = accumF16AVX2
+	o.scoresQ8 = scoresQ8AVX2
+	o.accumQ8 = accumQ8AVX2
+	if level == AVX512VNNI {
+		o.scoresF16, o.accumF16, o.scoresQ8, o.accumQ8 = scoresF16AVX512, accumF16AVX512, scoresQ8AVX512, accumQ8AVX512
+	}
 	o.ropePairs = ropePairsVectors
 	o.ropeHalves = ropeHalvesVectors
 }

@@ -10,13 +10,13 @@ type stored struct {
 	// values, follow the values of a row.
 	bytes  int
 	scaled bool
-	// heads is the largest number of query heads of one pass.
-	heads int
+	// heads is the largest number of query heads of one pass, heads512 in AVX-512.
+	heads, heads512 int
 }
 
 var (
-	storedF16 = stored{name: "F16", element: "uint16", bytes: 2, heads: 4}
-	storedQ8  = stored{name: "Q8", element: "byte", bytes: 1, scaled: true, heads: 3}
+	storedF16 = stored{name: "F16", element: "uint16", bytes: 2, heads: 4, heads512: 6}
+	storedQ8  = stored{name: "Q8", element: "byte", bytes: 1, scaled: true, heads: 3, heads512: 5}
 )
 
 // streamAhead is how far keys and values are read ahead, in bytes. A step goes through the
@@ -30,6 +30,10 @@ func attentionFile() *file {
 		for heads := 1; heads <= s.heads; heads++ {
 			scores(f, s, heads)
 			accum(f, s, heads)
+		}
+		for heads := 1; heads <= s.heads512; heads++ {
+			scores512(f, s, heads)
+			accum512(f, s, heads)
 		}
 	}
 	return f
