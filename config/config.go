@@ -79,16 +79,21 @@ type Model struct {
 
 // Device says where the model is computed.
 type Device struct {
-	// Name is auto, cpu, or cuda with an optional index, cuda:1. auto takes the
-	// CPU in a build without CUDA. Default auto; cuda is not available yet.
+	// Name is auto, cpu, or cuda with an optional index, cuda:1. cuda needs a build
+	// with it (-tags cuda). auto takes the first GPU if the build has CUDA and a GPU
+	// can be opened, and else the CPU, with a warning that says why. Default auto.
 	Name string
+	// GPUMemoryUtilization is the share of the GPU's free memory that weights,
+	// cache and activations take together, above 0 and up to 1. The CPU has none.
+	// Default 0.9.
+	GPUMemoryUtilization float64
 	// Threads is the number of computing threads, 0 … 1024. Default 0: the
 	// cores that are free to this process, by affinity and cgroup quota.
 	Threads int
 	// KVCacheType is how keys and values are stored, f16 or q8_0. q8_0 takes 17/32
 	// of the memory, so the same engine.kv_cache_memory holds nearly twice the
 	// tokens and long contexts are read faster; it errs by up to 1/254 of the
-	// largest of 32 values. Default f16.
+	// largest of 32 values. On a GPU only f16. Default f16.
 	KVCacheType string
 }
 
@@ -135,7 +140,7 @@ func Default() Config {
 		Host:   host.Default(),
 		Model:  Model{Quantize: "none"},
 		Engine: engine.Default(),
-		Device: Device{Name: "auto", KVCacheType: "f16"},
+		Device: Device{Name: "auto", GPUMemoryUtilization: 0.9, KVCacheType: "f16"},
 		Sim: Sim{
 			PrefillPerToken: 50 * time.Microsecond,
 			StepBase:        5 * time.Millisecond,
@@ -169,6 +174,10 @@ func (c *Config) Validate() error {
 		"ledger.path: %s: a database is not available yet; use a file of JSON lines, with a name that ends in .jsonl", c.Ledger.Path)
 	check(c.Device.Threads >= 0 && c.Device.Threads <= 1024,
 		"engine.threads: %d is not in 0 … 1024; use 0 for the free cores", c.Device.Threads)
+	check(c.Device.GPUMemoryUtilization > 0 && c.Device.GPUMemoryUtilization <= 1,
+		"engine.gpu_memory_utilization: %g is not above 0 and up to 1; 0.9 leaves a tenth to others", c.Device.GPUMemoryUtilization)
+	check(!strings.HasPrefix(c.Device.Name, "cuda") || c.Device.KVCacheType == "f16",
+		"engine.kv_cache_type: %s is not supported on %s; use f16, or engine.device: cpu", c.Device.KVCacheType, c.Device.Name)
 	method := c.Engine.Speculative.Method
 	check(c.Host.Metrics.SpecDecode == "none" || method != engine.SpeculativeNone,
 		"metrics.spec_decode: %s needs speculative decoding, and engine.speculative.method is none; set it to ngram (--speculative-method), or use none", c.Host.Metrics.SpecDecode)

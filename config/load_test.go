@@ -65,7 +65,7 @@ func TestGoodFiles(t *testing.T) {
 		want.Host.Metrics.PerRequest, want.Host.Metrics.PromptTokensDetails = true, false
 		want.Host.Metrics.SpecDecode, want.Draft.Path = "detailed", "models/small.gguf"
 		want.Model = Model{Path: "models/tiny.gguf", Quantize: "q8_0", ServedNames: []string{"gpt-4.1", "tiny"}}
-		want.Device = Device{Name: "cpu", Threads: 2, KVCacheType: "f16"}
+		want.Device = Device{Name: "cpu", GPUMemoryUtilization: 0.75, Threads: 2, KVCacheType: "f16"}
 		want.Engine.PrefixCaching = false
 		e := &want.Engine
 		e.MaxNumSeqs, e.MaxNumBatchedTokens, e.MaxModelLen, e.BlockSize = 8, 256, 1024, 32
@@ -208,6 +208,7 @@ func TestBadFlags(t *testing.T) {
 		"--per-request-spec-decode-metrics=verbose": `"verbose" is not one of none, summary, detailed`,
 		"--enable-force-include-usage=true":         `"true" is not one of off, final, continuous`,
 		"--device=gpu":                              `"gpu" is not one of auto, cpu, cuda, cuda:0 … cuda:255`,
+		"--gpu-memory-utilization=most":             `"most" is not a number`,
 		"--device=cuda:01":                          `is not one of`,
 		"--port=http":                               `"http" is not a whole number`,
 		"--kv-cache-memory=1.5GiB":                  `"1.5GiB" is not a size`,

@@ -44,6 +44,19 @@ func (v intValue) Set(text string) error {
 func (v intValue) String() string { return strconv.Itoa(*v.to) }
 func (v intValue) Type() string   { return "number" }
 
+type floatValue struct{ to *float64 }
+
+func (v floatValue) Set(text string) error {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Errorf("%q is not a number", text)
+	}
+	*v.to = f
+	return nil
+}
+func (v floatValue) String() string { return strconv.FormatFloat(*v.to, 'g', -1, 64) }
+func (v floatValue) Type() string   { return "number" }
+
 type unitsValue struct{ to *int64 }
 
 func (v unitsValue) Set(text string) error {
@@ -146,6 +159,9 @@ func (v choiceValue) Set(text string) error {
 }
 func (v choiceValue) String() string { return *v.to }
 func (v choiceValue) Type() string   { return strings.Join(v.words, "|") }
+
+// CheckDevice says what is wrong with the name of a device.
+func CheckDevice(name string) error { return deviceValue{new(string)}.Set(name) }
 
 // deviceValue is auto, cpu, cuda or cuda:n.
 type deviceValue struct{ to *string }

@@ -27,7 +27,8 @@ type Options struct {
 	// BlockSize is the number of positions of a KV block. A power of two,
 	// 8 … 256; default 16.
 	BlockSize int
-	// KVCacheMemory is the memory for keys and values, in bytes. Default 1 GiB.
+	// KVCacheMemory is the memory for keys and values, in bytes. Default 1 GiB; on a
+	// GPU, what engine.gpu_memory_utilization leaves of its memory.
 	KVCacheMemory int64
 	// PrefixCaching keeps the keys and values of ended sequences, as long as
 	// nobody else needs the memory, for those that begin alike. Default true.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"path/filepath"
 	"text/tabwriter"
@@ -13,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wasmeter/wasmeter/config"
 	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/backend/cpu"
 	"github.com/wasmeter/wasmeter/engine/model"
-	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
 // benchOptions are the flags of bench.
@@ -24,7 +25,7 @@ type benchOptions struct {
 	prompts, outputs, depths []int
 	threads                  []int
 	repetitions              int
-	kvType                   string
+	kvType, device           string
 	asJSON                   bool
 }
 
@@ -32,7 +33,7 @@ type benchOptions struct {
 type benchResult struct {
 	Model   string `json:"model"`
 	Device  string `json:"device"`
-	Threads int    `json:"threads"`
+	Threads int    `json:"threads"` // of the host that compute; 0 on a GPU
 	KVType  string `json:"kv_cache_type"`
 	Test    string `json:"test"` // pp512 or tg128, with @ d1024
 	Prompt  int    `json:"n_prompt"`
@@ -58,6 +59,7 @@ compare with those of llama-bench under the same names.
 best is the machine's number; where the mean is far below it, something else was running.`,
 		Example: `  wasmeter bench models/SmolLM2-135M-Instruct.Q4_1.gguf -d 0,1024
   wasmeter bench -p 0 -n 64 --threads 1,2 --kv-cache-type q8_0 --json
+  wasmeter bench --device cuda -d 0,4096
   wasmeter bench kernels`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -87,6 +89,7 @@ best is the machine's number; where the mean is far below it, something else was
 	f.IntSliceVarP(&o.threads, "threads", "t", []int{0}, "computing threads; 0 takes the free cores")
 	f.IntVarP(&o.repetitions, "repetitions", "r", 5, "how often each is measured")
 	f.StringVar(&o.kvType, "kv-cache-type", cpu.KVF16, "how keys and values are stored: f16 or q8_0")
+	f.StringVar(&o.device, "device", "auto", "where to compute: auto, cpu, cuda or cuda:n")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	command.AddCommand(newBenchKernels(t))
 	return command
@@ -104,25 +107,32 @@ func (o *benchOptions) validate() error {
 			}
 		}
 	}
+	if err := config.CheckDevice(o.device); err != nil {
+		faults = append(faults, fmt.Errorf("--device: %w", err))
+	} else if err := o.computing(0, nil).check(); err != nil {
+		faults = append(faults, err)
+	}
 	if o.repetitions < 1 || o.repetitions > 1000 {
 		faults = append(faults, fmt.Errorf("--repetitions: %d is not in 1 … 1000", o.repetitions))
 	}
 	return errors.Join(faults...)
 }
 
+// computing says what computes.
+func (o *benchOptions) computing(threads int, logger *slog.Logger) deviceOptions {
+	return deviceOptions{name: o.device, threads: threads, kvType: o.kvType, logger: logger}
+}
+
 // run measures everything. The model is loaded anew for each number of threads.
 func (o *benchOptions) run(ctx context.Context, path string, t terminal) ([]benchResult, error) {
-	level, err := kernels.FromEnv(t.getenv)
-	if err != nil {
-		return nil, err
-	}
+	logger := newLogger(t.err, new(slog.LevelVar))
 	var results []benchResult
 	for _, threads := range o.threads {
 		file, err := openModel(path, false)
 		if err != nil {
 			return nil, err
 		}
-		device, err := cpu.New(cpu.Options{Threads: threads, Level: level.String(), KVType: o.kvType})
+		device, err := o.computing(threads, logger).open()
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
@@ -136,7 +146,10 @@ func (o *benchOptions) run(ctx context.Context, path string, t terminal) ([]benc
 			return nil, err
 		}
 		for _, r := range rows {
-			r.Model, r.Device, r.Threads, r.KVType = filepath.Base(path), device.Name(), device.Threads(), o.kvType
+			r.Model, r.Device, r.KVType = filepath.Base(path), device.Name(), o.kvType
+			if s, ok := device.(backend.Sharer); ok {
+				r.Threads = s.Threads()
+			}
 			results = append(results, r)
 		}
 	}

@@ -60,7 +60,7 @@ func TestRefusals(t *testing.T) {
 		{"serve --prot 1", 2, "unknown flag: --prot; did you mean --port?"},
 		{"serve a b", 2, "accepts at most 1 arg(s), received 2"},
 		{"serve --host 0.0.0.0", 1, "server.insecure: true"},
-		{"serve --device cuda", 1, "cuda is not available yet; use auto or cpu"},
+		{"serve --device cuda", 1, "device cuda: this build has no CUDA: build with -tags cuda"},
 		{"serve --port 0 --api-keys-file none.yaml", 1, "server.api_keys_file: open none.yaml: no such file"},
 		{"serve --port 0", 1, "models/ has no .gguf file; run make model, or name one"},
 		{"serve --port 0 none.gguf", 1, "none.gguf: no such file"},

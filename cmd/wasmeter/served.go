@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/wasmeter/wasmeter/config"
+	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/backend/sim"
 	"github.com/wasmeter/wasmeter/engine/gguf"
 	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 	"github.com/wasmeter/wasmeter/host/chat"
+	"github.com/wasmeter/wasmeter/hub"
 )
 
 // served is a model with all that is needed to serve it.
@@ -30,6 +32,8 @@ type served struct {
 	files []*gguf.File
 	// size is the file's, in bytes.
 	size int64
+	// device computes; the model owns it. Nil for sim.
+	device backend.Backend
 }
 
 // close gives the files back, after the engine has closed the models.
@@ -42,6 +46,9 @@ func (s *served) close(logger *slog.Logger) {
 // loadModel opens the configured model on the device of this build, and its
 // draft model if there is one; those of a hub are fetched first.
 func loadModel(ctx context.Context, t terminal, c *config.Config, logger *slog.Logger) (*served, error) {
+	if err := configured(c, logger).check(); err != nil {
+		return nil, err
+	}
 	s, err := loadOne(ctx, t, c, c.Model.Path, logger)
 	if err != nil {
 		return nil, err
@@ -79,7 +86,10 @@ func loadOne(ctx context.Context, t terminal, c *config.Config, named string, lo
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
-	s, err := loadFile(c, file)
+	device := configured(c, logger)
+	shown := newProgress(t.err, func(line string) { logger.Info("loading model", "progress", line) })
+	device.progress = func(done, total int64) { shown.report(hub.Progress{File: path, Done: done, Size: total}) }
+	s, err := loadFile(device, file)
 	if err != nil {
 		closing(logger, "model file", file.Close)
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -89,12 +99,12 @@ func loadOne(ctx context.Context, t terminal, c *config.Config, named string, lo
 	return s, nil
 }
 
-func loadFile(c *config.Config, file *gguf.File) (*served, error) {
+func loadFile(device deviceOptions, file *gguf.File) (*served, error) {
 	t, err := tokenizer.FromGGUF(file)
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBackend(c)
+	b, err := device.open()
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +113,7 @@ func loadFile(c *config.Config, file *gguf.File) (*served, error) {
 		_ = b.Close() // the first error is the one to tell
 		return nil, err
 	}
-	s := &served{model: m, tokenizer: t, files: []*gguf.File{file}}
+	s := &served{model: m, tokenizer: t, files: []*gguf.File{file}, device: b}
 	text, err := file.Text("tokenizer.chat_template")
 	if err != nil {
 		text = "" // chat.New says what is missing
