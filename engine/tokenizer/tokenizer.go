@@ -160,12 +160,15 @@ func (t *Tokenizer) addToken(id int32, text string, typ TokenType, appendPiece f
 
 // endsGeneration tells whether the spelling is that of a token by which some
 // model ends its turn or text. Files often name only one of theirs, so
-// llama.cpp decides by spelling too (special_eog_ids in llama-vocab.cpp).
+// llama.cpp decides by spelling too (special_eog_ids in llama-vocab.cpp). What pads
+// a text or begins another file or repository ends it as well.
 func endsGeneration(text string) bool {
 	switch text {
 	case "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
 		"<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
-		"<|end_of_text|>", "<end_of_utterance>":
+		"<|end_of_text|>", "<end_of_utterance>",
+		"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
+		"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>":
 		return true
 	}
 	return false

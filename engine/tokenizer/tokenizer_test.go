@@ -98,6 +98,34 @@ func checkGolden(t *testing.T, name string, cases int, tok *Tokenizer) {
 	}
 }
 
+// TestEndsAsLlamaCpp compares with the tokens that end a generation in llama.cpp
+// b11434, as llama-server -lv 4 prints them ("EOG token").
+func TestEndsAsLlamaCpp(t *testing.T) {
+	for _, c := range []struct {
+		file, target string
+		want         []int32
+	}{
+		{"SmolLM2-135M-Instruct.Q4_1.gguf", "model", []int32{0, 2, 4}},
+		{"gemma-3-270m.Q4_K_M.gguf", "model-gemma", []int32{1, 106, 212}},
+		// llama.cpp has 128247 too, </s>, and warns of it: a normal token, that here
+		// stays what it is in HTML.
+		{"Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf", "model-qwen", []int32{151643, 151645, 151662, 151663, 151664}},
+	} {
+		t.Run(c.target, func(t *testing.T) {
+			tok := realTokenizer(t, c.file, c.target)
+			var got []int32
+			for id := range int32(tok.Size()) {
+				if tok.EOG(id) {
+					got = append(got, id)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
 // TestModelTokens checks the special tokens of the real model, as its
 // tokenizer_config.json has them.
 func TestModelTokens(t *testing.T) {
