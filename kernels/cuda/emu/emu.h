@@ -125,6 +125,20 @@ NOSAN inline float __fadd_rn(float a, float b) {
   asm("" : "+x"(r));
   return r;
 }
+// The same in float64.
+NOSAN inline double __dmul_rn(double a, double b) {
+  double r = a * b;
+  asm("" : "+x"(r));
+  return r;
+}
+NOSAN inline double __dsub_rn(double a, double b) {
+  double r = a - b;
+  asm("" : "+x"(r));
+  return r;
+}
+inline double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
+inline long long __double_as_longlong(double x) { return emu::bits<long long>(x); }
+inline double __longlong_as_double(long long x) { return emu::bits<double>(x); }
 inline int __float2int_rn(float x) { return (int)rintf(x); }
 inline int __float2int_rz(float x) { return (int)x; }
 inline float __int2float_rn(int x) { return (float)x; }

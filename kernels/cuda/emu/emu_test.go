@@ -6,13 +6,14 @@ import (
 	"encoding/binary"
 	"os"
 	"testing"
+	"unsafe"
 
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 	"github.com/wasmeter/wasmeter/kernels/cuda/emu"
 )
 
-// anyImage is PTX with nothing in it: the emulator's kernels are compiled in, and
-// it compares entries only if the image has PTX.
+// fatbinOfNothing is a header without code. The probes are compiled into the
+// emulator, and an image is compared with them only where it has something to show.
 const fatbinOfNothing = "\x50\xed\x55\xba\x01\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // device is an open emulated device with its probes.
@@ -139,3 +140,5 @@ func TestAdd(t *testing.T) {
 		}
 	}
 }
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

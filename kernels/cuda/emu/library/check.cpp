@@ -271,6 +271,29 @@ HOOK(8)
 HOOK(16)
 extern "C" void __tsan_read_range(void* p, size_t n) { check(cur, (char*)p, n, Kind::Read, false); }
 extern "C" void __tsan_write_range(void* p, size_t n) { check(cur, (char*)p, n, Kind::Write, false); }
+
+// -fsanitize=alignment,bounds-strict,shift-exponent,integer-divide-by-zero, without its library: what the language knows and
+// an address does not show. All data begin with the place in the source.
+struct Place {
+  const char* file;
+  uint32_t line, column;
+};
+struct AlignmentData {
+  Place place;
+  void* type;
+  uint8_t log;  // of the alignment that the type needs
+  uint8_t kind;
+};
+static const char* base(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+extern "C" void __ubsan_handle_type_mismatch_v1(AlignmentData* d, void* p) {
+  fail(cur, MisalignedAddress, "%s:%u: misaligned access at %p, which is no multiple of %u", base(d->place.file), d->place.line, p, 1u << d->log);
+}
+extern "C" void __ubsan_handle_out_of_bounds(Place* d, intptr_t index) { fail(cur, IllegalAddress, "%s:%u: index %zd is out of the array's bounds", base(d->file), d->line, (ssize_t)index); }
+extern "C" void __ubsan_handle_shift_out_of_bounds(Place* d, intptr_t, intptr_t by) { fail(cur, LaunchFailed, "%s:%u: shift by %zd, which is negative or as wide as the type", base(d->file), d->line, (ssize_t)by); }
+extern "C" void __ubsan_handle_divrem_overflow(Place* d, intptr_t, intptr_t) { fail(cur, LaunchFailed, "%s:%u: division of integers by zero, or one that overflows", base(d->file), d->line); }
 extern "C" void __tsan_func_entry(void*) {}
 extern "C" void __tsan_func_exit(void*) {}
 extern "C" void __tsan_init() {}
