@@ -264,12 +264,12 @@ func (t *attendTask) accumulate(tile *tile, head, from, lo, hi int, weights, out
 
 // stretch returns the row of a position in the cache, and how many of at most n
 // positions from it on lie together: the rest of its block, and the
-// blocks after it as long as their numbers are consecutive.
+// blocks after it as long as they are neighbours.
 func (t *attendTask) stretch(tile *tile, head, position, n int) (row, length int) {
 	size := t.cache.shape.BlockSize
 	blocks, offset := tile.blocks[position/size:], position%size
 	length = size - offset
-	for i := 1; length < n && blocks[i] == blocks[i-1]+1; i++ {
+	for i := 1; length < n && t.cache.neighbours(blocks[i-1], blocks[i]); i++ {
 		length += size
 	}
 	return t.cache.row(t.layer, int(blocks[0]), head, offset), min(n, length)

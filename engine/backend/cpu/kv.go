@@ -17,12 +17,17 @@ const (
 	KVQ8 = "q8_0"
 )
 
+// regionLen is the number of positions of a region of the cache.
+const regionLen = 256
+
 // cache is the KV of this backend. Keys and values are rows of one head at one
-// position, [layers, heads, blocks, blockSize]: what one head reads of blocks
-// with consecutive numbers lies together, which is one run for the kernels and
-// for the processor's prefetching. See RATIONALE.md: order of the CPU cache.
+// position. A region is some consecutive blocks, [layers, heads, blocks,
+// blockSize]: what one head reads of it lies together, which is one run for the
+// kernels and for the processor's prefetching. A region is a few huge pages, so
+// memory is taken as regions are used. See RATIONALE.md: order of the CPU cache.
 type cache struct {
 	shape        backend.KVShape
+	region       int // blocks of a region; the last may have fewer
 	dim          int // values of a row: the head's, and zeros up to a whole block
 	keys, values rows
 }
@@ -56,7 +61,14 @@ func (c *cache) Bytes() int64 {
 // row is the number of a head's row at a position of a block.
 func (c *cache) row(layer, block, head, offset int) int {
 	s := &c.shape
-	return ((layer*s.Heads+head)*s.Blocks+block)*s.BlockSize + offset
+	first := block - block%c.region
+	blocks := min(c.region, s.Blocks-first)
+	return (first*s.Layers*s.Heads+(layer*s.Heads+head)*blocks+block-first)*s.BlockSize + offset
+}
+
+// neighbours tells whether a head's rows of two blocks follow each other.
+func (c *cache) neighbours(block, next int32) bool {
+	return next == block+1 && int(next)%c.region != 0
 }
 
 // KVBytes implements backend.Backend.
@@ -64,8 +76,7 @@ func (b *Backend) KVBytes(s backend.KVShape) int64 {
 	return 2 * int64(b.kvRowBytes(s.HeadDim)) * int64(s.Layers) * int64(s.Blocks) * int64(s.BlockSize) * int64(s.Heads)
 }
 
-// NewKV implements backend.Backend. The cache takes memory as it is written, in
-// small pages: a huge page would hold a head's share of a thousand blocks.
+// NewKV implements backend.Backend. The cache takes memory as it is written.
 func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 	if s.HeadDim%8 != 0 {
 		return nil, fmt.Errorf("cpu backend: heads of %d values are not supported, want a multiple of 8", s.HeadDim)
@@ -73,9 +84,9 @@ func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 	if slots := int64(s.Blocks) * int64(s.BlockSize); slots > math.MaxInt32 {
 		return nil, fmt.Errorf("cpu backend: a cache of %d positions is too large, at most %d fit", slots, math.MaxInt32)
 	}
-	c := &cache{shape: s, dim: b.kvDim(s.HeadDim)}
+	c := &cache{shape: s, region: max(1, regionLen/s.BlockSize), dim: b.kvDim(s.HeadDim)}
 	for _, half := range []*rows{&c.keys, &c.values} {
-		region, err := b.memory.sparse(int(b.KVBytes(s) / 2))
+		region, err := b.memory.allocate(int(b.KVBytes(s) / 2))
 		if err != nil {
 			return nil, fmt.Errorf("cpu backend: allocate %d bytes for keys and values: %w", b.KVBytes(s), err)
 		}

@@ -56,3 +56,32 @@ func TestQuantizedCacheSize(t *testing.T) {
 		}
 	}
 }
+
+// TestCacheRows expects every position of every head to have a row of its own in the
+// cache, and the rows of neighbouring blocks to follow each other.
+func TestCacheRows(t *testing.T) {
+	for _, blocks := range []int{1, 15, 16, 17, 40} {
+		c := &cache{shape: backend.KVShape{Layers: 3, Blocks: blocks, BlockSize: 16, Heads: 2, HeadDim: 8}, region: 16}
+		taken := make([]bool, 3*2*blocks*16)
+		for layer := range 3 {
+			for head := range 2 {
+				for position := range blocks * 16 {
+					block, offset := position/16, position%16
+					row := c.row(layer, block, head, offset)
+					if row < 0 || row >= len(taken) || taken[row] {
+						t.Fatalf("layer %d, head %d, position %d of %d blocks: row %d of %d is taken or none", layer, head, position, blocks, row, len(taken))
+					}
+					taken[row] = true
+					if offset > 0 || block > 0 && c.neighbours(int32(block-1), int32(block)) {
+						if before := c.row(layer, (position-1)/16, head, (position-1)%16); before != row-1 {
+							t.Errorf("position %d of %d blocks: row %d after %d", position, blocks, row, before)
+						}
+					}
+				}
+			}
+		}
+		if blocks == 40 && (!c.neighbours(3, 4) || c.neighbours(4, 3) || c.neighbours(3, 5) || c.neighbours(15, 16)) {
+			t.Error("want 3, 4 to be neighbours; not 4, 3, nor 3, 5, nor 15, 16, where a region begins")
+		}
+	}
+}

@@ -6,17 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func mapMemory(n int, huge bool) ([]byte, error) {
+func mapMemory(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("map memory: %w", err)
 	}
-	advice := unix.MADV_NOHUGEPAGE
-	if huge {
-		advice = unix.MADV_HUGEPAGE
-	}
 	// A kernel without huge pages refuses the advice; the memory is as good.
-	_ = unix.Madvise(b, advice)
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
 	return b, nil
 }
 

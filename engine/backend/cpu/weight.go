@@ -72,7 +72,7 @@ func (b *Backend) newWeight(t gguf.Tensor) (*weight, error) {
 
 // copyFloats fills w.floats.
 func (b *Backend) copyFloats(w *weight, t gguf.Tensor) error {
-	region, err := b.memory.dense(4 * w.rows * w.cols)
+	region, err := b.memory.share(4 * w.rows * w.cols)
 	if err != nil {
 		return fmt.Errorf("allocate %d bytes: %w", 4*w.rows*w.cols, err)
 	}
@@ -126,7 +126,7 @@ func (b *Backend) pack(w *weight, source gguf.Tensor) error {
 	t := packTask{w: w, source: source.Data, rowBytes: len(source.Data) / w.rows}
 	w.packer, w.groupBytes = p, p.bytes(1, w.cols)
 	var err error
-	if w.packed, err = b.memory.dense(w.groups() * w.groupBytes); err != nil {
+	if w.packed, err = b.memory.share(w.groups() * w.groupBytes); err != nil {
 		return fmt.Errorf("allocate %d bytes: %w", w.groups()*w.groupBytes, err)
 	}
 	b.workers.run(&t, (w.groups()+packGroups-1)/packGroups)
