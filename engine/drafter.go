@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
-	"github.com/wasmeter/wasmeter/engine/draft"
+	"github.com/wasmeter/wasmeter/engine/cost"
 	"github.com/wasmeter/wasmeter/engine/kvcache"
 	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
@@ -26,7 +26,7 @@ type drafter struct {
 	pool    *kvcache.Pool
 	now     func() time.Duration
 	logger  *slog.Logger
-	costs   draft.Costs // of a round
+	costs   cost.Steps // of a round
 	// took is the time of the step's drafts.
 	took time.Duration
 	// broken: the draft model could not compute a batch; nothing is guessed any

@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/wasmeter/wasmeter/engine/draft"
+	"github.com/wasmeter/wasmeter/engine/cost"
 )
 
 // pace keeps the time between two tokens of those that decode near a target, by
@@ -11,7 +11,7 @@ import (
 // bound follows from what steps of so many rows have taken of late.
 type pace struct {
 	target time.Duration // 0: there is none
-	costs  draft.Costs
+	costs  cost.Steps
 }
 
 // leastPrompt is the number of rows beside those of the decoding sequences that a

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/wasmeter/wasmeter/engine/cost"
 	"github.com/wasmeter/wasmeter/engine/draft"
 	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
@@ -21,7 +22,7 @@ import (
 type speculation struct {
 	options *Speculative
 	drafter *drafter // nil without a draft model
-	costs   draft.Costs
+	costs   cost.Steps
 	prior   draft.Prior
 	chooser draft.Chooser
 
@@ -93,7 +94,7 @@ func (s *speculation) add(l *loop, plan []work) {
 		return
 	}
 	step.Room = min(sc.budget-step.Rows, maxDrafts)
-	var drafting *draft.Costs
+	var drafting *cost.Steps
 	if s.drafter != nil {
 		drafting = &s.drafter.costs
 	}

@@ -1,5 +1,7 @@
 package draft
 
+import "github.com/wasmeter/wasmeter/engine/cost"
+
 // Candidate is a sequence that drafts could be checked for.
 type Candidate struct {
 	// Rate is the chance that a draft comes true if those before it did.
@@ -38,12 +40,12 @@ type Chooser struct {
 // waited for, adds as much time for each row as a token takes, so that nothing
 // pays under load. Nothing is drafted before a step of so few rows was seen: what
 // would be saved is not known.
-func (c *Chooser) Choose(s Step, candidates []Candidate, step, drafting *Costs) {
+func (c *Chooser) Choose(s Step, candidates []Candidate, step, drafting *cost.Steps) {
 	for i := range candidates {
 		candidates[i].Take, candidates[i].chance = 0, candidates[i].Rate
 	}
 	c.order = c.order[:0]
-	if !step.bounds(s.Decoding) {
+	if !step.Bounded(s.Decoding) {
 		return
 	}
 	tokens, plain, with := float64(s.Decoding), step.Estimate(s.Decoding), step.Estimate(s.Rows)

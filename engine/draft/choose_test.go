@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/wasmeter/wasmeter/engine/cost"
 )
 
-// measured is Costs that have seen steps of these times.
-func measured(times map[int]time.Duration) *Costs {
-	c := &Costs{}
+// measured has seen steps of these times.
+func measured(times map[int]time.Duration) *cost.Steps {
+	c := &cost.Steps{}
 	for rows, took := range times {
 		c.Observe(rows, took)
 	}
@@ -59,7 +61,7 @@ func TestChoose(t *testing.T) {
 		for i, rate := range c.rates {
 			candidates[i] = Candidate{Rate: rate, Max: c.max}
 		}
-		var drafting *Costs
+		var drafting *cost.Steps
 		if c.drafting != nil {
 			drafting = measured(c.drafting)
 		}
@@ -77,7 +79,7 @@ func TestChoose(t *testing.T) {
 func TestChooseIsTheBest(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		costs, at := &Costs{}, 5+10*rnd.Float64()
+		costs, at := &cost.Steps{}, 5+10*rnd.Float64()
 		for rows := 1; rows <= 16; rows++ {
 			costs.Observe(rows, time.Duration(at*float64(time.Millisecond)))
 			at += rnd.Float64() * 6

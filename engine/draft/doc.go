@@ -3,6 +3,6 @@
 // only; the engine has the drafts checked.
 //
 // An Index guesses from the text so far, an Acceptance tells how often guesses
-// have come true, Costs what steps take, and Choose weighs the two: a draft is a
+// have come true, and Choose weighs that against what steps take: a draft is a
 // row of the step's batch, which pays if it saves more time than it takes.
 package draft

@@ -1,10 +1,19 @@
-package draft
+package cost
 
 import (
 	"math"
 	"testing"
 	"time"
 )
+
+// measured has seen steps of these times.
+func measured(times map[int]time.Duration) *Steps {
+	c := &Steps{}
+	for rows, took := range times {
+		c.Observe(rows, took)
+	}
+	return c
+}
 
 func TestEstimate(t *testing.T) {
 	c := measured(map[int]time.Duration{2: 10 * time.Millisecond, 6: 30 * time.Millisecond, 400: time.Second})
@@ -18,7 +27,7 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%d rows: got %v s, want %v", x.rows, got, x.want)
 		}
 	}
-	if got := new(Costs).Estimate(3); got != 0 {
+	if got := new(Steps).Estimate(3); got != 0 {
 		t.Errorf("nothing known: got %v, want 0", got)
 	}
 }
@@ -53,34 +62,5 @@ func TestPoints(t *testing.T) {
 			t.Fatalf("%d rows are at point %d, fewer at %d", rows, p, last)
 		}
 		last = p
-	}
-}
-
-func TestAcceptance(t *testing.T) {
-	var a Acceptance
-	if got := a.Rate(0.5, 0); got != 0.5 {
-		t.Errorf("nothing tried: %v, want the prior, 0.5", got)
-	}
-	if got := a.Rate(0.5, 6); got != (1.0+6)/8 {
-		t.Errorf("6 hits in hindsight: %v, want 7/8", got)
-	}
-	a.Observe(2, 1)
-	// Two hits and a miss, each fading by 11/12: hits (1·11/12+1)·11/12.
-	hits, trials := (11.0/12+1)*11/12, (11.0/12+1)*11/12+1
-	if got, want := a.Rate(0.5, 0), (hits+1)/(trials+2); math.Abs(got-want) > 1e-12 {
-		t.Errorf("2 hits and a miss: %v, want %v", got, want)
-	}
-	for range 100 {
-		a.Observe(0, 1)
-	}
-	if got := a.Rate(0.5, 0); got > 0.1 {
-		t.Errorf("100 misses: %v, want next to nothing", got)
-	}
-	var p Prior
-	for range 1000 {
-		p.Observe(3, 1)
-	}
-	if got := p.Rate(); math.Abs(got-0.75) > 0.01 {
-		t.Errorf("3 of 4 come true: %v", got)
 	}
 }

@@ -1,15 +1,17 @@
-package draft
+// Package cost keeps what the steps of an engine take, for those who decide what
+// to put into one. It knows numbers of rows and times only.
+package cost
 
 import (
 	"math/bits"
 	"time"
 )
 
-// Costs estimates what a step of so many rows takes, from the steps that were:
+// Steps estimates what a step of so many rows takes, from the steps that were:
 // a running mean by the number of rows, and straight lines between. Measured and
 // not assumed, since it depends on the model, the device, and on who else
 // computes there. The zero value knows nothing.
-type Costs struct {
+type Steps struct {
 	points [numPoints]point
 	steps  uint64 // observed so far
 }
@@ -32,17 +34,17 @@ const (
 )
 
 // Observe counts a step.
-func (c *Costs) Observe(rows int, took time.Duration) {
-	c.steps++
-	p := &c.points[pointOf(rows)]
+func (s *Steps) Observe(rows int, took time.Duration) {
+	s.steps++
+	p := &s.points[pointOf(rows)]
 	r, t := float64(rows), took.Seconds()
-	if !c.known(p) {
-		*p = point{r, t, c.steps}
+	if !s.known(p) {
+		*p = point{r, t, s.steps}
 		return
 	}
 	p.rows += (r - p.rows) / memory
 	p.time += (t - p.time) / memory
-	p.last = c.steps
+	p.last = s.steps
 }
 
 func pointOf(rows int) int {
@@ -54,12 +56,12 @@ func pointOf(rows int) int {
 	return min(exactRows+4*(octave-4)+quarter, numPoints-1)
 }
 
-func (c *Costs) known(p *point) bool { return p.last > 0 && c.steps-p.last <= stale }
+func (s *Steps) known(p *point) bool { return p.last > 0 && s.steps-p.last <= stale }
 
-// bounds tells whether a step of as many rows, or fewer, is known.
-func (c *Costs) bounds(rows int) bool {
-	for i := range c.points[:pointOf(rows)+1] {
-		if c.known(&c.points[i]) {
+// Bounded tells whether a step of as many rows, or fewer, is known.
+func (s *Steps) Bounded(rows int) bool {
+	for i := range s.points[:pointOf(rows)+1] {
+		if s.known(&s.points[i]) {
 			return true
 		}
 	}
@@ -69,13 +71,13 @@ func (c *Costs) bounds(rows int) bool {
 // Estimate is the time of a step of so many rows, in seconds: between two known
 // points on the line through them, beyond all of them the nearest one's, and 0
 // when nothing is known. An unknown step is thought cheap, so that it is tried.
-func (c *Costs) Estimate(rows int) float64 {
+func (s *Steps) Estimate(rows int) float64 {
 	r := float64(rows)
 	var below, above *point
-	for i := range c.points {
-		p := &c.points[i]
+	for i := range s.points {
+		p := &s.points[i]
 		switch {
-		case !c.known(p):
+		case !s.known(p):
 		case p.rows <= r:
 			below = p
 		case above == nil:
@@ -97,13 +99,13 @@ func (c *Costs) Estimate(rows int) float64 {
 // Estimate draws, where they first cross it, and beyond the last known point on
 // the line through the first and the last one, since what a step costs whatever
 // its rows says nothing of more of them. 0 when nothing is known.
-func (c *Costs) Most(target time.Duration) int {
+func (s *Steps) Most(target time.Duration) int {
 	const any = 1 << 30
 	t := target.Seconds()
 	var before, first, last point
-	for i := range c.points {
-		p := &c.points[i]
-		if !c.known(p) {
+	for i := range s.points {
+		p := &s.points[i]
+		if !s.known(p) {
 			continue
 		}
 		if p.time >= t {
@@ -128,9 +130,9 @@ func (c *Costs) Most(target time.Duration) int {
 }
 
 // Least is the time of the smallest step that is known, 0 when nothing is.
-func (c *Costs) Least() time.Duration {
-	for i := range c.points {
-		if p := &c.points[i]; c.known(p) {
+func (s *Steps) Least() time.Duration {
+	for i := range s.points {
+		if p := &s.points[i]; s.known(p) {
 			return time.Duration(p.time * float64(time.Second))
 		}
 	}
