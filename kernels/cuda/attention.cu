@@ -62,18 +62,41 @@ __device__ __forceinline__ void load_tile(f16* tile, const Pages& pages, int fir
   }
 }
 
+// Query is a warp's 16 queries as fragments. Those of wide heads wait in shared memory, in space for DIM/16 words of four a
+// lane, because the sums take half of the registers: a lane reads what it wrote itself.
+template <int DIM, bool SHARED = (DIM > 128)>
+struct Query {
+  static constexpr int bytes = 0;
+  uint32_t words[DIM / 16][4];
+  __device__ __forceinline__ explicit Query(void*) {}
+  __device__ __forceinline__ void set(int k, uint4 w) { words[k][0] = w.x, words[k][1] = w.y, words[k][2] = w.z, words[k][3] = w.w; }
+  __device__ __forceinline__ void get(int k, uint32_t w[4]) const { w[0] = words[k][0], w[1] = words[k][1], w[2] = words[k][2], w[3] = words[k][3]; }
+};
+template <int DIM>
+struct Query<DIM, true> {
+  static constexpr int bytes = DIM / 16 * 32 * sizeof(uint4);
+  uint4* words;  // 32 apart
+  __device__ __forceinline__ explicit Query(void* space) : words((uint4*)space + (threadIdx.x & 31)) {}
+  __device__ __forceinline__ void set(int k, uint4 w) { words[32 * k] = w; }
+  __device__ __forceinline__ void get(int k, uint32_t w[4]) const {
+    const uint4 v = words[32 * k];
+    w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+  }
+};
+
 // scores computes queries · keys of 16 positions from at on: s[0] for the first eight, s[1] for the rest.
 template <int DIM>
-__device__ __forceinline__ void scores(float s[2][4], const uint32_t q[DIM / 16][4], const f16* keys, int at) {
+__device__ __forceinline__ void scores(float s[2][4], const Query<DIM>& query, const f16* keys, int at) {
   const int lane = threadIdx.x & 31, position = at + (lane >> 4) * 8 + (lane & 7), half = lane >> 3 & 1;
 #pragma unroll
   for (int i = 0; i < 4; i++) s[0][i] = s[1][i] = 0.f;
 #pragma unroll
   for (int k = 0; k < DIM / 16; k++) {
-    uint32_t b[4];
+    uint32_t a[4], b[4];
+    query.get(k, a);
     ldmatrix4(b, keys + piece<DIM>(position, 2 * k + half));
-    mma_f16(s[0], q[k], b);
-    mma_f16(s[1], q[k], b + 2);
+    mma_f16(s[0], a, b);
+    mma_f16(s[1], a, b + 2);
   }
 }
 
@@ -134,7 +157,7 @@ __device__ __forceinline__ void attend_decode(float* dst, const float* q, const 
                                               int* counters, float* parts, int heads, int kv_heads, int dim, int block_shift, int max_blocks,
                                               int window, float scale, float softcap) {
   constexpr int tile_len = 16, tile_size = 2 * tile_len * DIM;  // positions; elements of keys and values
-  DYN_SMEM(f16, shared);                                        // two tiles for each warp; then WARPS parts
+  DYN_SMEM(f16, shared);                                        // two tiles for each warp, then WARPS parts; behind them queries
   __shared__ float factors[decode_heads][max_splits + 1];       // the last is the inverse of the sum
   __shared__ int last;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
@@ -156,18 +179,20 @@ __device__ __forceinline__ void attend_decode(float* dst, const float* q, const 
   const int until = min(from + (split + 1) * length, to);
 
   const Softcap cap = {softcap};
-  uint32_t query[DIM / 16][4];
+  Query<DIM> query((char*)(shared + WARPS * 2 * tile_size) + warp * Query<DIM>::bytes);
   {
     const float* head = q + out + g * dim;
     const float s = cap.scale(scale);
 #pragma unroll
     for (int k = 0; k < DIM / 16; k++) {
+      uint32_t w[4];
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         const int d = k * 16 + half * 8 + 2 * t;
         const bool inside = g < n && d < dim;
-        split_f16(inside ? head[d] * s : 0.f, inside ? head[d + 1] * s : 0.f, &query[k][2 * half], &query[k][2 * half + 1]);
+        split_f16(inside ? head[d] * s : 0.f, inside ? head[d + 1] * s : 0.f, &w[2 * half], &w[2 * half + 1]);
       }
+      query.set(k, {w[0], w[1], w[2], w[3]});
     }
   }
 
@@ -300,13 +325,13 @@ constexpr int prefill_queries = 16 * prefill_warps;
 
 // Grid: tiles of 64 queries, kv_heads. The queries of a run are its rows' heads of one group, row by row: query i is head
 // i % group of row i / group, so keys are read once for the whole group, whatever its size. There may be more blocks than
-// tiles. seqs [num_seqs]: first row, rows, context of the last row, number of the table. dst may be q.
-template <int DIM, int TILE>
+// tiles. A tile's positions come in steps of the softmax. seqs [num_seqs]: first row, rows, context of the last row, number of the table. dst may be q.
+template <int DIM, int TILE, int STEP>
 __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const f16* keys, const f16* values, const int* tables, const int4* seqs,
                                                int num_seqs, int heads, int kv_heads, int dim, int block_shift, int max_blocks, int window,
                                                float scale, float softcap) {
   constexpr int tile_size = 2 * TILE * DIM;
-  DYN_SMEM(f16, shared);  // two tiles
+  DYN_SMEM(f16, shared);  // two tiles, then queries
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3, group = heads / kv_heads, kv_head = blockIdx.y;
   int4 seq = {0, 0, 0, 0};  // row, rows, context, table
   int tile = blockIdx.x, tiles = 0, at = 0;
@@ -324,27 +349,30 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
   // This lane's two queries are rows g and g+8 of the warp's fragments. Of those beyond the last, the last's positions hold.
   const int warp_first = block_first + warp * 16;
   const Softcap cap = {softcap};
-  uint32_t query[DIM / 16][4];
-  size_t place[2];
+  int place[2];          // which head of dst and q, counted over all rows
   int start[2], end[2];  // positions that the query sees
   bool exists[2];
-  const float s0 = cap.scale(scale);
+  const float s = cap.scale(scale);
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const int mine = warp_first + g + 8 * r, i = min(mine, queries - 1);
     exists[r] = mine < queries;
-    place[r] = ((size_t)(seq.x + i / group) * heads + kv_head * group + i % group) * dim;
+    place[r] = (seq.x + i / group) * heads + kv_head * group + i % group;
     end[r] = before + i / group + 1;
     start[r] = window > 0 ? max(0, end[r] - window) : 0;
+  }
+  Query<DIM> query((char*)(shared + 2 * tile_size) + warp * Query<DIM>::bytes);
 #pragma unroll
-    for (int k = 0; k < DIM / 16; k++) {
+  for (int k = 0; k < DIM / 16; k++) {
+    uint32_t w[4];
 #pragma unroll
-      for (int half = 0; half < 2; half++) {
-        const int d = k * 16 + half * 8 + 2 * t;
-        const bool inside = exists[r] && d < dim;
-        query[k][2 * half + r] = pack_f16(inside ? q[place[r] + d] * s0 : 0.f, inside ? q[place[r] + d + 1] * s0 : 0.f);
-      }
+    for (int i = 0; i < 4; i++) {
+      const int r = i & 1, d = k * 16 + (i >> 1) * 8 + 2 * t;
+      const bool inside = exists[r] && d < dim;
+      const float* head = q + (size_t)place[r] * dim;
+      w[i] = pack_f16(inside ? head[d] * s : 0.f, inside ? head[d + 1] * s : 0.f);
     }
+    query.set(k, {w[0], w[1], w[2], w[3]});
   }
   // What some query of the warp sees, and what all do.
   const int warp_last = min(warp_first + 15, queries - 1);
@@ -364,21 +392,36 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
     cp_async_commit();
     cp_async_wait<1>();
     __syncthreads();
-    if (warp_first < queries && first < warp_end && first + TILE > warp_start) {
-      const f16* k = shared + stage * tile_size;
-      float s[TILE / 8][4];
+    const f16* k = shared + stage * tile_size;
+#pragma unroll 1
+    for (int at = 0; at < TILE; at += STEP) {
+      const int from = first + at;
+      if (warp_first >= queries || from >= warp_end || from + STEP <= warp_start) continue;
+      float s[STEP / 8][4];
 #pragma unroll
-      for (int i = 0; i < TILE / 16; i++) scores<DIM>(s + 2 * i, query, k, 16 * i);
-      const bool whole = first >= common_start && first + TILE <= common_end;  // no query has anything to hide
+      for (int i = 0; i < STEP / 16; i++) scores<DIM>(s + 2 * i, query, k, at + 16 * i);
+      if (cap.cap > 0.f) {
+#pragma unroll
+        for (int i = 0; i < STEP / 8; i++) {
+#pragma unroll
+          for (int j = 0; j < 4; j++) s[i][j] = cap.score(s[i][j]);
+        }
+      }
+      if (from < common_start || from + STEP > common_end) {  // some query does not see some of it
+#pragma unroll
+        for (int i = 0; i < STEP / 8; i++) {
+#pragma unroll
+          for (int j = 0; j < 4; j++) {
+            const int position = from + i * 8 + 2 * t + (j & 1);
+            if (position < start[j >> 1] || position >= end[j >> 1]) s[i][j] = no_score;
+          }
+        }
+      }
       float highest[2] = {largest[0], largest[1]};
 #pragma unroll
-      for (int i = 0; i < TILE / 8; i++) {
+      for (int i = 0; i < STEP / 8; i++) {
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-          const int position = first + i * 8 + 2 * t + (j & 1), r = j >> 1;
-          s[i][j] = whole || (position >= start[r] && position < end[r]) ? cap.score(s[i][j]) : no_score;
-          highest[r] = fmaxf(highest[r], s[i][j]);
-        }
+        for (int j = 0; j < 4; j++) highest[j >> 1] = fmaxf(highest[j >> 1], s[i][j]);
       }
 #pragma unroll
       for (int r = 0; r < 2; r++) {
@@ -390,21 +433,22 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
           for (int i = 0; i < DIM / 8; i++) sums[i][2 * r] *= factor, sums[i][2 * r + 1] *= factor;
           largest[r] = highest[r];
         }
+        // Of a query that has seen nothing so far no weight must come, and no_score - no_score is 0.
+        highest[r] = highest[r] > no_score ? highest[r] : 0.f;
       }
 #pragma unroll
-      for (int i = 0; i < TILE / 8; i++) {
+      for (int i = 0; i < STEP / 8; i++) {
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-          // A query that has seen nothing so far has largest == no_score, and no weight must come of it.
-          s[i][j] = s[i][j] > no_score ? exp2f(s[i][j] - largest[j >> 1]) : 0.f;
+          s[i][j] = exp2f(s[i][j] - highest[j >> 1]);
           sum[j >> 1] += s[i][j];
         }
       }
 #pragma unroll
-      for (int i = 0; i < TILE / 16; i++) {
+      for (int i = 0; i < STEP / 16; i++) {
         const uint32_t weights[4] = {pack_f16(s[2 * i][0], s[2 * i][1]), pack_f16(s[2 * i][2], s[2 * i][3]),
                                      pack_f16(s[2 * i + 1][0], s[2 * i + 1][1]), pack_f16(s[2 * i + 1][2], s[2 * i + 1][3])};
-        accumulate<DIM>(sums, weights, k + TILE * DIM, 16 * i);
+        accumulate<DIM>(sums, weights, k + TILE * DIM, at + 16 * i);
       }
     }
     __syncthreads();
@@ -414,18 +458,19 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
   for (int r = 0; r < 2; r++) {
     const float inverse = 1.f / quad_sum(sum[r]);
     if (!exists[r]) continue;
+    float* head = dst + (size_t)place[r] * dim + 2 * t;
 #pragma unroll
     for (int i = 0; i < DIM / 8; i++) {
       if (i * 8 >= dim) break;
-      dst[place[r] + i * 8 + 2 * t] = sums[i][2 * r] * inverse;
-      dst[place[r] + i * 8 + 2 * t + 1] = sums[i][2 * r + 1] * inverse;
+      head[i * 8] = sums[i][2 * r] * inverse;
+      head[i * 8 + 1] = sums[i][2 * r + 1] * inverse;
     }
   }
 }
 
-// Of wide heads a warp's sums take half the registers, and tiles half the shared memory's usual share: fewer warps, and
-// shorter tiles.
-#define ATTENTION(DIM, WARPS, TILE)                                                                                                                 \
+// DIM, warps of a block of decode, positions of a tile of prefill and of a step of its softmax. Of wide heads a warp's sums
+// take half of the registers, and a position twice the shared memory: fewer warps, shorter tiles and steps.
+#define ATTENTION(DIM, WARPS, TILE, STEP)                                                                                                           \
   KERNEL __launch_bounds__(32 * WARPS) attend_decode_##DIM(float* dst, const float* q, const f16* keys, const f16* values, const int* tables,       \
                                                            const int* context, int* counters, float* parts, int heads, int kv_heads, int dim,       \
                                                            int block_shift, int max_blocks, int window, float scale, float softcap) {               \
@@ -436,14 +481,14 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
                                                                     const int* tables, const int4* seqs, int num_seqs, int heads, int kv_heads,     \
                                                                     int dim, int block_shift, int max_blocks, int window, float scale,              \
                                                                     float softcap) {                                                                \
-    attend_prefill<DIM, TILE>(dst, q, keys, values, tables, seqs, num_seqs, heads, kv_heads, dim, block_shift, max_blocks, window, scale, softcap); \
+    attend_prefill<DIM, TILE, STEP>(dst, q, keys, values, tables, seqs, num_seqs, heads, kv_heads, dim, block_shift, max_blocks, window, scale, softcap); \
   }
 
-ATTENTION(64, 4, 64)
-ATTENTION(80, 4, 64)
-ATTENTION(96, 4, 64)
-ATTENTION(128, 4, 64)
-ATTENTION(256, 2, 32)
+ATTENTION(64, 4, 64, 64)
+ATTENTION(80, 4, 64, 64)
+ATTENTION(96, 4, 64, 64)
+ATTENTION(128, 4, 64, 64)
+ATTENTION(256, 2, 32, 16)
 
 EMU_KERNELS(attend_decode_64, attend_decode_80, attend_decode_96, attend_decode_128, attend_decode_256)
 EMU_KERNELS(attend_prefill_64, attend_prefill_80, attend_prefill_96, attend_prefill_128, attend_prefill_256)

@@ -44,6 +44,9 @@ func New(d *driver.Device) (*Kernels, error) {
 	return k, nil
 }
 
+// Close takes the kernels from the device.
+func (k *Kernels) Close() error { return k.module.Close() }
+
 // Processors is the number of the device's multiprocessors.
 func (k *Kernels) Processors() int { return k.processors }
 

@@ -42,11 +42,21 @@ func (a *attentionKernels) load(l *loader) {
 }
 
 // decodeShared is the shared memory of a block in bytes: two stages of keys and values
-// of 16 positions for each warp.
-func (f *attentionKernel) decodeShared() int { return f.warps * 2 * 2 * 16 * f.dim * 2 }
+// of 16 positions for each warp, and its queries.
+func (f *attentionKernel) decodeShared() int { return f.warps * (2*2*16*f.dim*2 + f.queryBytes()) }
 
-// prefillShared is two stages of keys and values of a tile.
-func (f *attentionKernel) prefillShared() int { return 2 * 2 * f.tile * f.dim * 2 }
+// prefillShared is two stages of keys and values of a tile, and the warps' queries.
+func (f *attentionKernel) prefillShared() int {
+	return 2*2*f.tile*f.dim*2 + prefillWarps*f.queryBytes()
+}
+
+// queryBytes is the shared memory of a warp's 16 queries.
+func (f *attentionKernel) queryBytes() int {
+	if f.dim <= 128 {
+		return 0 // they are in registers
+	}
+	return 16 * f.dim * 2
+}
 
 // Attention is what both kinds of attention need to know of a layer: softmax of
 // Scale·q·kᵀ over the positions that a row sees, times v.

@@ -110,7 +110,10 @@ func (k *Kernels) Add(s *driver.Stream, y, x driver.Ptr, n int) error {
 
 // Fill sets n values of y.
 func (k *Kernels) Fill(s *driver.Stream, y driver.Ptr, value float32, n int) error {
-	return k.fillValues(s, y, value, n)
+	if n == 0 {
+		return nil
+	}
+	return k.begin().pointers(y).floats(value).ints(n).launch(s, k.vector.fill, k.elementGrid(n), elementThreads, 0)
 }
 
 // CopyBlocks copies blocks within a cache, in all layers. keys and values are those of
@@ -118,10 +121,14 @@ func (k *Kernels) Fill(s *driver.Stream, y driver.Ptr, value float32, n int) err
 // and destination. No destination may be another pair's source. blockBytes is a multiple
 // of 16.
 func (k *Kernels) CopyBlocks(s *driver.Stream, keys, values, pairs driver.Ptr, numPairs, layers, blocks, blockBytes int) error {
-	if n == 0 {
+	if blockBytes%16 != 0 {
+		return fmt.Errorf("copy blocks: a block of %d bytes is not a multiple of 16", blockBytes)
+	}
+	if numPairs == 0 {
 		return nil
 	}
-	return k.begin().pointers(y).floats(value).ints(n).launch(s, k.vector.fill, k.elementGrid(n), elementThreads, 0)
+	return k.begin().pointers(keys, values, pairs).ints(blocks, blockBytes/16).
+		launch(s, k.vector.copyBlocks, [3]uint32{uint32(numPairs), uint32(layers), 2}, 256, 0)
 }
 
 // elementThreads is the size of a block for operations of single elements.

@@ -27,7 +27,7 @@ constexpr int head_pairs = 4;
 // null), rotated (unless dims is 0) and written back; those of k alike and stored in the cache; those of v are stored.
 // q [rows, heads, dim]; k, v [rows, kv_heads, dim]; keys, values [blocks, kv_heads, block_size, dim]; slots[row] -1 stores
 // nothing. Of q, k and v those without heads may be null.
-KERNEL __launch_bounds__(128) finish_heads(float* q, const float* k, const float* v, const float* q_norm, const float* k_norm, const float* freqs,
+KERNEL __launch_bounds__(128, 8) finish_heads(float* q, const float* k, const float* v, const float* q_norm, const float* k_norm, const float* freqs,
                                            const int* positions, const int* slots, f16* keys, f16* values, int rows, int heads, int kv_heads,
                                            int dim, int dims, int neox, int block_size, float eps) {
   const int lane = threadIdx.x & 31, unit = blockIdx.x * 4 + (threadIdx.x >> 5), all = heads + 2 * kv_heads;
