@@ -26,23 +26,34 @@ type device struct {
 	closers []func() error
 }
 
-// open opens the driver that WASMETER_CUDA_DRIVER names, or the checked emulator:
-// a process can load one. The test fails if it leaks.
+// usual is how a test finds the emulator, whatever the one before it did.
+const usual = "quiet=1,devices=1,version=13000,capability=8.0,alloc=0,launch=0,memory=4G"
+
+// libraryPath is the driver that WASMETER_CUDA_DRIVER names, or the checked
+// emulator: a process can load one.
+func libraryPath(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("WASMETER_CUDA_DRIVER"); path != "" {
+		return path
+	}
+	path, err := emu.Path(true)
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
+}
+
+// open opens the device. The test fails if it leaks, or if the emulator has
+// something to report that the test did not ask about.
 func open(t *testing.T) *device {
 	t.Helper()
-	path := os.Getenv("WASMETER_CUDA_DRIVER")
-	if path == "" {
-		var err error
-		if path, err = emu.Path(true); err != nil {
-			t.Skip(err)
-		}
-	}
+	path := libraryPath(t)
 	lib, err := emu.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lib.Reset()
-	if err := lib.Configure("quiet=1,devices=1,version=13000,capability=8.0,alloc=0,launch=0,memory=4G"); err != nil {
+	if err := lib.Configure(usual); err != nil {
 		t.Fatal(err)
 	}
 	opened, err := driver.Open(driver.Options{Path: path})

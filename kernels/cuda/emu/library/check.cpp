@@ -67,14 +67,25 @@ static bool happened(uint16_t stream, uint32_t number) { return stream < running
 // Streams are kept as id+1, so that 0 means none. Returns which access of another stream is not ordered before this one.
 static const char* unordered(Granule* g, bool write, uint16_t* other) {
   uint16_t me = runningStream + 1;
+  auto open = [&](uint16_t stream, uint32_t number) { return stream && stream != me && !happened(stream - 1, number); };
   const char* what = nullptr;
-  if (g->writeStream && g->writeStream != me && !happened(g->writeStream - 1, g->writeNumber)) what = "written", *other = g->writeStream - 1;
-  if (write && g->readStream && g->readStream != me && !happened(g->readStream - 1, g->readNumber)) what = "read", *other = g->readStream - 1;
-  if (write)
+  if (open(g->writeStream, g->writeNumber)) what = "written", *other = g->writeStream - 1;
+  if (write) {
+    for (int i = 0; i < 2; i++)
+      if (open(g->readStream[i], g->readNumber[i])) what = "read", *other = g->readStream[i] - 1;
     g->writeStream = me, g->writeNumber = runningNumber;
-  else
-    g->readStream = me, g->readNumber = runningNumber;
+  } else {
+    // Into the place of a read that can conflict no more; of three streams that read at once, one is forgotten.
+    int place = open(g->readStream[0], g->readNumber[0]) ? 1 : 0;
+    g->readStream[place] = me, g->readNumber[place] = runningNumber;
+  }
   return what;
+}
+// Whether the running kernel has been here: the usual case.
+static inline bool seen(const Granule* g, bool write) {
+  uint16_t me = runningStream + 1;
+  if (write) return g->writeStream == me && g->writeNumber == runningNumber;
+  return (g->readStream[0] == me && g->readNumber[0] == runningNumber) || (g->readStream[1] == me && g->readNumber[1] == runningNumber);
 }
 void touch(uintptr_t p, size_t n, bool write) {
   Allocation* a = find(p);
@@ -208,9 +219,8 @@ static void checkGlobal(Fiber* f, uintptr_t p, size_t n, bool write) {
   }
   for (size_t i = (p - a->low) / granuleBytes; i <= (p + n - 1 - a->low) / granuleBytes; i++) {
     Granule* g = &a->granules[i];
-    uint16_t other, me = runningStream + 1;
-    // Seen already by this kernel.
-    if (write ? g->writeStream == me && g->writeNumber == runningNumber : g->readStream == me && g->readNumber == runningNumber) continue;
+    uint16_t other;
+    if (seen(g, write)) continue;
     if (const char* what = unordered(g, write, &other))
       fail(f, LaunchFailed, "%s of memory at %#zx in stream %u that stream %u has %s, and nothing makes the stream wait for that: an event is missing", write ? "write" : "read", p, runningStream,
            other, what);

@@ -285,7 +285,9 @@ API cuModuleLoadData(CUmodule* m, const void* image) {
     report("cuModuleLoadData: %s", wrong.c_str());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  if (!i.code) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  // What nvcc 13.0 makes, for compute capability 8.0 and later.
+  if (settings.version < 13000) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+  if (settings.major < 8) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   auto module = new Module{i, {}};
   keep(module, "module");
   *m = (CUmodule)module;

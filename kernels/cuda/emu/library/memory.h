@@ -6,10 +6,11 @@
 
 namespace emu {
 
-// What the checked build knows of 64 bytes: the last write and read by a stream, for missing waits between streams.
+// What the checked build knows of 64 bytes, for missing waits between streams: the last write, and the last reads of two
+// streams, by the stream and the number of the operation in it.
 struct Granule {
-  uint32_t writeNumber, readNumber;
-  uint16_t writeStream, readStream;  // 0: none
+  uint32_t writeNumber, readNumber[2];
+  uint16_t writeStream, readStream[2];  // 0: none
 };
 constexpr size_t granuleBytes = 64;
 

@@ -309,12 +309,13 @@ API cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned
 
 API cuStreamCreate(CUstream* s, unsigned flags) {
   COMMAND;
+  if (status()) return status();
   auto stream = new Stream{!(flags & CU_STREAM_NON_BLOCKING)};
   stream->id = newStreamId();
   streams.push_back(stream);
   keep(stream, "stream");
   *s = (CUstream)stream;
-  return status();
+  return CUDA_SUCCESS;
 }
 API cuStreamCreateWithPriority(CUstream* s, unsigned flags, int) { return cuStreamCreate(s, flags); }
 API cuStreamDestroy_v2(CUstream h) {
@@ -366,10 +367,11 @@ API cuCtxSynchronize() {
 }
 API cuEventCreate(CUevent* e, unsigned flags) {
   COMMAND;
+  if (status()) return status();
   auto event = new Event{!(flags & CU_EVENT_DISABLE_TIMING), nullptr};
   keep(event, "event");
   *e = (CUevent)event;
-  return status();
+  return CUDA_SUCCESS;
 }
 API cuEventDestroy_v2(CUevent e) {
   LOCK;
@@ -479,11 +481,12 @@ API cuStreamBeginCapture_v2(CUstream h, CUstreamCaptureMode) {
   if (!valid(h)) return CUDA_ERROR_INVALID_HANDLE;
   Stream* s = of(h);
   if (s->capture) return CUDA_ERROR_INVALID_VALUE;
+  if (status()) return status();
   counters.captures++;
   s->capture = new Capture{s, {}, {s}};
   s->unjoined = 0;
   captures.push_back(s->capture);
-  return status();
+  return CUDA_SUCCESS;
 }
 API cuStreamEndCapture(CUstream h, CUgraph* g) {
   COMMAND;
@@ -517,10 +520,11 @@ API cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* is) {
 API cuGraphInstantiateWithFlags(CUgraphExec* x, CUgraph g, unsigned long long) {
   COMMAND;
   if (!known(g, "graph")) return CUDA_ERROR_INVALID_HANDLE;
+  if (status()) return status();
   auto executable = new Executable{std::make_shared<const std::vector<Operation>>(((Graph*)g)->operations)};
   keep(executable, "executable graph");
   *x = (CUgraphExec)executable;
-  return status();
+  return CUDA_SUCCESS;
 }
 API cuGraphGetNodes(CUgraph g, CUgraphNode*, size_t* n) {
   LOCK;
