@@ -9,7 +9,7 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)
 # Packages in which goroutines share something.
 CONCURRENT := ./engine ./engine/backend/... ./host ./host/ledger ./host/metrics ./host/plugin ./cmd/...
 
-.PHONY: help run test model model-gemma model-qwen build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden cuda-headers cuda-kernels
+.PHONY: help run test model model-gemma model-qwen build plugins toolchains check bench load clients race clean fmt vet cross staticcheck generated tidy forbidden cuda-build cuda-headers cuda-kernels cuda-test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,11 +55,19 @@ plugins: ## build plugins/*/*.wasm from their sources
 toolchains: ## install the compilers of plugins in Zig, C, AssemblyScript and Rust (once)
 	@sdk/toolchains.sh
 
+cuda-build: cuda-headers ## build bin/wasmeter with CUDA in it (needs a C compiler)
+	@mkdir -p bin
+	@CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" go build -trimpath -tags cuda -ldflags "-X main.version=$(VERSION)" -o bin/wasmeter ./cmd/wasmeter
+	@echo "build: bin/wasmeter $(VERSION) with CUDA"
+
 cuda-headers: ## fetch cuda.h, which building with -tags cuda needs (once)
 	@$(PYTHON) kernels/cuda/headers.py
 
 cuda-kernels: ## build kernels/cuda/kernels.fatbin from its sources (fetches nvcc once, 300 MB)
 	@PYTHON=$(PYTHON) kernels/cuda/build.sh
+
+cuda-test: ## test what is behind the tag cuda on an emulated driver, and the kernels' image
+	@PYTHON=$(PYTHON) kernels/cuda/test.sh
 
 fmt: ## format the sources
 	@gofmt -l -w $$(git ls-files '*.go')

@@ -7,22 +7,19 @@
 #   kernels/cuda/build.sh --accept   takes more registers into the table
 #   kernels/cuda/build.sh --check    builds elsewhere and compares; without the compiler,
 #                                    compares the sources' hashes only
-#   kernels/cuda/build.sh --lint     compiles the sources with clang, whose front end
-#                                    and warnings are others
+#   kernels/cuda/build.sh --lint     compiles the sources with clang-19 instead, as a second
+#                                    opinion: another front end, and other warnings
 # Exit status: 0 good, 1 not, 2 for what can't be done here, with the reason.
 set -eu
 cd "$(dirname "$0")"
 PYTHON=${PYTHON:-python3}
 
 # nvcc asks for the others without a version, and not for cccl at all: all five are
-# named. Code for each generation's first device, and PTX for devices to come.
+# named. Code for four generations and, for devices to come, PTX: all of one run of
+# the front end, as no source looks at __CUDA_ARCH__ and its runs take half the time.
 packages="nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85"
-flags="-O3 -std=c++17 -fatbin -compress-mode=size -Xptxas -v
-	--generate-code arch=compute_80,code=sm_80
-	--generate-code arch=compute_89,code=sm_89
-	--generate-code arch=compute_90,code=sm_90
-	--generate-code arch=compute_100,code=sm_100
-	--generate-code arch=compute_80,code=compute_80"
+flags="-O3 -std=c++17 -fatbin -compress-mode=size -Xptxas -v --threads 2
+	--generate-code arch=compute_80,code=[sm_80,sm_89,sm_90,sm_100,compute_80]"
 
 say() { echo "cuda-kernels: $*"; }
 cannot() { say "$*" >&2; exit 2; }
@@ -33,14 +30,32 @@ toolchain() {
 		there=$(echo "$package" | sed 's/-/_/g; s/==/-/')
 		[ -d ".toolchain/$there.dist-info" ] && continue
 		say "installing nvcc into kernels/cuda/.toolchain"
-		rm -rf .toolchain
+		rm -rf .toolchain/nvidia .toolchain/*.dist-info
 		# shellcheck disable=SC2086
 		"$PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target .toolchain $packages ||
 			cannot "nvcc can't be installed: pip must be able to install $packages"
 		break
 	done
-	nvcc=$PWD/.toolchain/nvidia/cu13/bin/nvcc
+	nvcc_folder=$PWD/.toolchain/nvidia/cu13/bin
+	nvcc=$nvcc_folder/nvcc
 	"$nvcc" --version >/dev/null 2>&1 || cannot "$nvcc does not run here"
+}
+
+# clang takes CUDA's headers up to 12.4. Their packages lie apart, and it wants one
+# folder; the header of that name only has to be there.
+clang_packages="nvidia-cuda-nvcc-cu12==12.4.131 nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-cccl-cu12==12.9.27"
+clang_headers() {
+	[ -d .toolchain/clang/bin ] && [ -f .toolchain/clang/include/curand_mtgp32_kernel.h ] && return
+	parts=.toolchain/clang.parts
+	rm -rf $parts .toolchain/clang
+	# shellcheck disable=SC2086
+	"$PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target $parts $clang_packages ||
+		cannot "clang's headers can't be installed: pip must be able to install $clang_packages"
+	mkdir -p .toolchain/clang/include .toolchain/clang/bin
+	cp -r $parts/nvidia/cuda_nvcc/nvvm .toolchain/clang/
+	cp -r $parts/nvidia/cuda_nvcc/include/. $parts/nvidia/cuda_runtime/include/. $parts/nvidia/cuda_cccl/include/nv .toolchain/clang/include/
+	: >.toolchain/clang/include/curand_mtgp32_kernel.h
+	rm -rf $parts
 }
 
 # compile FOLDER makes kernels.fatbin and registers.txt there.
@@ -124,6 +139,19 @@ case ${1-} in
 		exit 1
 	fi
 	say "kernels.fatbin is what its sources give, without spills"
+	;;
+--lint)
+	command -v clang-19 >/dev/null || cannot "clang-19 is not in PATH: install clang-19"
+	toolchain
+	clang_headers
+	made=$(mktemp -d)
+	trap 'rm -rf "$made"' EXIT
+	# A loop that clang does not unroll is its optimizer's affair, not the source's.
+	clang-19 -x cuda --cuda-device-only --cuda-path=.toolchain/clang --cuda-gpu-arch=sm_80 -O3 -std=c++17 \
+		-Wall -Wextra -Werror -Wno-unknown-cuda-version -Wno-pass-failed -include clang.h -S -o "$made/kernels.ptx" all.cu
+	# ptxas checks that what clang wrote is PTX, the inline parts among it.
+	"$nvcc_folder/ptxas" -arch=sm_80 -o /dev/null "$made/kernels.ptx"
+	say "clang-19 compiles the kernels without a warning, $(grep -c '\.entry ' "$made/kernels.ptx") of them"
 	;;
 *)
 	say "unknown: $1; see the head of kernels/cuda/build.sh" >&2

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Tests all that is behind the tag cuda, without a GPU: vet and build, the packages on
+# the emulated driver and on its checked build, the kernels' image and its sources.
+# A part whose tool is missing is left out with the reason; the others run.
+set -u
+cd "$(dirname "$0")/../.."
+PYTHON=${PYTHON:-python3}
+packages="./kernels/cuda/... ./engine/backend/cuda/..."
+failed=
+left_out=
+
+start=$(date +%s)
+step() { echo "== cuda-test: $* ($(($(date +%s) - start))s)"; }
+fail() { echo "cuda-test: $*" >&2; failed="$failed; $*"; }
+skip() { echo "cuda-test: left out: $*" >&2; left_out="$left_out; $*"; }
+
+finish() {
+	[ -z "$left_out" ] || echo "cuda-test: left out: ${left_out#; }"
+	[ -z "$failed" ] || { echo "cuda-test: failed: ${failed#; }" >&2; exit 1; }
+	echo "cuda-test: good ($(($(date +%s) - start))s)"
+	exit 0
+}
+
+step "the image of kernels"
+kernels/cuda/build.sh --check
+case $? in
+0) ;;
+2) skip "building the kernels again and comparing, as nvcc can't be had" ;;
+*) fail "kernels.fatbin" ;;
+esac
+if command -v clang-19 >/dev/null; then
+	kernels/cuda/build.sh --lint
+	case $? in
+	0) ;;
+	2) skip "compiling the kernels with clang-19, as what it needs can't be had" ;;
+	*) fail "kernels under clang-19" ;;
+	esac
+else
+	skip "compiling the kernels with clang-19, as it is not installed"
+fi
+
+step "header, vet, build"
+"$PYTHON" kernels/cuda/headers.py || { skip "everything in Go, as there is no cuda.h"; finish; }
+command -v "$(go env CC)" >/dev/null || { skip "everything in Go, as there is no C compiler"; finish; }
+export CGO_ENABLED=1
+export CGO_CFLAGS="-O2 -I$PWD/kernels/cuda/include"
+# shellcheck disable=SC2086
+go vet -tags cuda $packages ./cmd/wasmeter || fail "go vet"
+mkdir -p bin
+go build -tags cuda -o bin/wasmeter-cuda ./cmd/wasmeter || fail "go build"
+# The program with CUDA in it starts where there is no driver.
+bin/wasmeter-cuda version >/dev/null || fail "starting the program"
+
+step "the emulated driver"
+if ! command -v g++ >/dev/null; then
+	skip "tests on the emulated driver, as there is no g++"
+	finish
+fi
+if [ "$(uname -m)" != x86_64 ] || ! grep -q -m1 '\<avx2\>' /proc/cpuinfo; then
+	skip "tests on the emulated driver, which needs an x86-64 machine with AVX2"
+	finish
+fi
+kernels/cuda/emu/build.sh || { fail "building the emulated driver"; finish; }
+for library in libcuda_emu.so libcuda_emu_checked.so; do
+	step "tests on $library"
+	# shellcheck disable=SC2086
+	WASMETER_CUDA_DRIVER=$PWD/kernels/cuda/emu/build/$library go test -tags cuda -timeout 10m $packages || fail "tests on $library"
+done
+finish
