@@ -64,24 +64,24 @@ func runBatched(r *trial) {
 	}
 }
 
-// testAloneOrBatched demands the same bits of a sequence that runs alone and of
-// one among others.
-func testAloneOrBatched(t *testing.T, file *gguf.File, open func(t *testing.T) backend.Backend) {
+// testAloneOrBatched demands the same of a sequence that runs alone and of one among
+// others: the same bits, if tolerance is 0.
+func testAloneOrBatched(t *testing.T, file *gguf.File, open func(t *testing.T) backend.Backend, tolerance float64) {
 	lengths := []int{4, 30, 10, 19, 22}
 	batched, alone := newTrial(t, file, open(t), lengths...), newTrial(t, file, open(t), lengths...)
 	runBatched(batched)
 	for seq := range lengths {
 		runChunks(alone, seq, lengths[seq]-3, 1)
 	}
-	identical(t, "alone", alone, "batched", batched)
+	alike(t, "alone", alone, "batched", batched, tolerance)
 }
 
-// testWholeOrChunked demands the same bits however a prompt is cut into steps.
-func testWholeOrChunked(t *testing.T, file *gguf.File, open func(t *testing.T) backend.Backend) {
+// testWholeOrChunked demands the same however a prompt is cut into steps.
+func testWholeOrChunked(t *testing.T, file *gguf.File, open func(t *testing.T) backend.Backend, tolerance float64) {
 	whole, chunked := newTrial(t, file, open(t), longPrompt), newTrial(t, file, open(t), longPrompt)
 	runChunks(whole, 0, MaxRows)
 	runChunks(chunked, 0, 1, 2, 5, 16, 17, 3)
-	identical(t, "whole", whole, "chunked", chunked)
+	alike(t, "whole", whole, "chunked", chunked, tolerance)
 }
 
 // Identical demands the same bits of two kinds of backend, such as one with one
@@ -103,6 +103,18 @@ func testIdentical(t *testing.T, file *gguf.File, one, other backend.Backend) {
 		}
 	}
 	identical(t, one.Name(), trials[0], other.Name(), trials[1])
+}
+
+// alike demands logits within a tolerance, or the same bits if it is 0.
+func alike(t *testing.T, nameA string, a *trial, nameB string, b *trial, tolerance float64) {
+	t.Helper()
+	if tolerance == 0 {
+		identical(t, nameA, a, nameB, b)
+		return
+	}
+	for seq := range a.logits {
+		compare(t, a.logits[seq], b.logits[seq], tolerance)
+	}
 }
 
 func identical(t *testing.T, nameA string, a *trial, nameB string, b *trial) {

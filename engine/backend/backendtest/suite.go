@@ -26,6 +26,9 @@ type Tolerance struct {
 	Quantized float64
 	// Model is for the logits of a whole small model.
 	Model float64
+	// Batch is for those of a sequence alone and among others, or cut into other
+	// steps. 0 demands the same bits.
+	Batch float64
 }
 
 // MaxRows is the batch size for which the suite opens backends. It is above
@@ -46,8 +49,8 @@ func Run(t *testing.T, open func(t *testing.T) backend.Backend, tolerance Tolera
 	t.Run("damaged model", func(t *testing.T) { testDamagedModel(t, open) })
 	eachModel(t, func(t *testing.T, file *gguf.File) {
 		t.Run("model", func(t *testing.T) { testModel(t, file, open, tolerance.Model) })
-		t.Run("alone or batched", func(t *testing.T) { testAloneOrBatched(t, file, open) })
-		t.Run("whole or chunked", func(t *testing.T) { testWholeOrChunked(t, file, open) })
+		t.Run("alone or batched", func(t *testing.T) { testAloneOrBatched(t, file, open, tolerance.Batch) })
+		t.Run("whole or chunked", func(t *testing.T) { testWholeOrChunked(t, file, open, tolerance.Batch) })
 	})
 }
 
