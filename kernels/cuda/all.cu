@@ -3,3 +3,8 @@
 #include "rope.cu"
 #include "attention.cu"
 #include "copy.cu"
+#include "embed.cu"
+#include "matmul_vector.cu"
+#include "matmul_skinny.cu"
+#include "matmul_tile.cu"
+#include "sample.cu"

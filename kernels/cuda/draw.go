@@ -113,7 +113,7 @@ func (d *Drawn) Decode(src []byte) {
 // what it leaves for the draw: sizeof(Slice) in sample.cu.
 const (
 	sampleSpan = 8192
-	sliceBytes = 48
+	sliceBytes = 32
 )
 
 func sampleSlices(vocab int) int { return (vocab + sampleSpan - 1) / sampleSpan }

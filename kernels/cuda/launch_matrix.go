@@ -61,8 +61,9 @@ func (p *Product) Encode(dst []byte) {
 		if i < len(p.Bias) {
 			binary.LittleEndian.PutUint64(at[24:], uint64(p.Bias[i]))
 		}
-		if i < len(p.Y) {
-			binary.LittleEndian.PutUint64(at[32:], uint64(p.Y[i]))
+		// The matrices of a gated product have one result.
+		if n := len(p.Y); n > 0 {
+			binary.LittleEndian.PutUint64(at[32:], uint64(p.Y[min(i, n-1)]))
 		}
 		binary.LittleEndian.PutUint32(at[40:], uint32(m.Rows))
 		binary.LittleEndian.PutUint32(at[44:], uint32(m.Format))

@@ -57,7 +57,11 @@ func (k *Kernels) choose(p *Product, rows int) family {
 		for tokens < min(rows, numVectorRows) {
 			i, tokens = i+1, 2*tokens
 		}
-		return family{function: m.vector[i], threads: 256, rows: 32, tokens: tokens, step: 1024, busy: vectorBusy, partial: vectorPartial}
+		rows := 32
+		if tokens == 4 {
+			rows = 16
+		}
+		return family{function: m.vector[i], threads: 256, rows: rows, tokens: tokens, step: 1024, busy: vectorBusy, partial: vectorPartial}
 	}
 	f := family{threads: 128, rows: 128, busy: tileBusy}
 	switch {

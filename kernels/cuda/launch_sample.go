@@ -33,6 +33,7 @@ func (k *Kernels) sample(s *driver.Stream, p Sampling) error {
 	if err != nil {
 		return err
 	}
-	return k.begin().pointers(p.Logits, adjusted, weights, slices, p.Draws, p.Drawn).ints(p.Vocab, p.Top).
+	return k.begin().pointers(p.Logits, adjusted, weights, slices).ints(sampleSlices(p.Vocab)).
+		pointers(p.Draws, p.Masks, p.Drawn).ints(p.Vocab, p.Top).
 		launch(s, k.matrix.collect, [3]uint32{uint32(p.Rows), 1, 1}, 1024, 0)
 }
