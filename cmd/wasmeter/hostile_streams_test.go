@@ -182,7 +182,7 @@ func TestGapsBesideHostiles(t *testing.T) {
 	heavy(t)
 	const tokens = 500 // five seconds
 	t.Logf("%d cores, %s", runtime.NumCPU(), runtime.GOARCH)
-	round := func(name string, list []hostile, clients int) (alone, beside *gaps) {
+	round := func(t *testing.T, list []hostile, clients int) (alone, beside *gaps) {
 		p := startBeside(t, list)
 		defer func() {
 			_ = p.Process.Kill() // the next one shall have the machine to itself
@@ -194,28 +194,29 @@ func TestGapsBesideHostiles(t *testing.T) {
 		for _, n := range answers {
 			met += n
 		}
-		t.Logf("%-14s alone: %s; beside: %s; stopped after %5.1f ms on average, %d answers, %d streams without their own plugin's field",
-			name, alone, beside, 1000*meanDuration(t, p.scrape(t), list), met, beside.without)
+		t.Logf("alone: %s; beside: %s; stopped after %5.1f ms on average, %d answers, %d streams without their own plugin's field",
+			alone, beside, 1000*meanDuration(t, p.scrape(t), list), met, beside.without)
 		return alone, beside
 	}
-	check := func(name string, alone, beside *gaps) {
-		if beside.late > 0 && alone.longest < mostGap/2 {
-			t.Errorf("%s: %d gaps above 50 ms; alone the longest was %s", name, beside.late, alone.longest)
-		}
+	checked := func(name string, list []hostile, clients int) {
+		t.Run(name, func(t *testing.T) {
+			alone, beside := round(t, list, clients)
+			if beside.late > 0 && alone.longest < mostGap/2 {
+				t.Errorf("%d gaps above 50 ms; alone the longest was %s", beside.late, alone.longest)
+			}
+		})
 	}
 	for _, h := range endless() {
-		alone, beside := round(h.name, []hostile{h}, 2)
-		check(h.name, alone, beside)
+		checked(h.name, []hostile{h}, 2)
 	}
-	alone, beside := round("all", endless(), 1)
-	check("all", alone, beside)
-	// What follows is more than the breaker can help against, and is reported.
-	round("patient loop", []hostile{patient(endless()[0])}, 4)
+	checked("all", endless(), 1)
+	// What follows is more than the breaker can help against.
+	checked("patient loop", []hostile{patient(endless()[0])}, 4)
 	var all []hostile
 	for _, h := range endless() {
 		all = append(all, patient(h))
 	}
-	round("patient, all", all, 1)
+	checked("patient, all", all, 1)
 }
 
 // meanDuration is the mean time in seconds of the plugins' calls. Those that the

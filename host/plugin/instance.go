@@ -71,7 +71,7 @@ func (c *callContext) Value(key any) any {
 func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 	// A client that goes away must not cost the pool an instance.
 	ctx = context.WithoutCancel(ctx)
-	linear, err := newGuestMemory(p.memoryLimit, p.isolation == Reset)
+	linear, err := newGuestMemory(p.memoryLimit)
 	if err != nil {
 		return nil, fmt.Errorf("instantiate: %w", err)
 	}

@@ -72,16 +72,21 @@ func TestResetOfGrownMemory(t *testing.T) {
 	}
 }
 
-// Guests that exit, trap, grow and are stopped leave no mapping behind.
-func TestResetGivesMemoryBack(t *testing.T) {
+// Guests that exit, trap, grow, are stopped and are refused leave neither
+// address space nor a mapping behind.
+func TestMemoryIsGivenBack(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("mappings are counted in /proc, which only Linux has")
+		t.Skip("address space is counted in /proc, which only Linux has")
 	}
-	for name, body := range map[string][]byte{
-		"sound": opI64(0),
-		"traps": opUnreachable,
-		"exits": code(opI32(1), opCall(0), opI64(0)),
-		"grows": code(opI32(1), opGrow(), opDrop, opI64(0)),
+	const limit = 1 << 30 // much more than all else that the test maps
+	exits := code(opI32(1), opCall(0), opI64(0))
+	for name, g := range map[string]*guest{
+		"sound":   goodGuest("").with(exportShape, opI64(0)),
+		"traps":   goodGuest("").with(exportShape, opUnreachable),
+		"exits":   goodGuest("").importing(wasiModule, "proc_exit", signature{"i", ""}).with(exportShape, exits),
+		"grows":   goodGuest("").with(exportShape, code(opI32(1), opGrow(), opDrop, opI64(0))),
+		"refused": goodGuest("").with(exportInit, opI32(1<<30)),
+		"no init": goodGuest("").with(exportInit, opUnreachable),
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, err := NewHost(context.Background(), Options{})
@@ -89,12 +94,13 @@ func TestResetGivesMemoryBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer host.Close(context.Background())
-			g := goodGuest("").importing(wasiModule, "proc_exit", signature{"i", ""}).with(exportShape, body)
-			const limit = 17<<20 + 3*wasmPage // a size that nothing else has
-			round := func() {
-				p, err := host.Load(context.Background(), Spec{Name: "test", Wasm: g.assemble(), Isolation: Reset, MemoryLimit: limit})
-				if err != nil {
+			round := func(isolation Isolation) {
+				p, err := host.Load(context.Background(), Spec{Name: "test", Wasm: g.assemble(), Isolation: isolation, MemoryLimit: limit})
+				if refused := name == "refused" || name == "no init"; (err != nil) != refused {
 					t.Fatal(err)
+				}
+				if err != nil {
+					return
 				}
 				var running sync.WaitGroup
 				for range 4 {
@@ -105,23 +111,66 @@ func TestResetGivesMemoryBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 5 {
-				round()
+			before := addressSpace(t)
+			for _, isolation := range []Isolation{Pooled, Reset, Fresh} {
+				round(isolation)
 			}
-			if n := strings.Count(mappings(t), "wasmeter-plugin"); n != 0 {
+			if grown := addressSpace(t) - before; grown >= limit {
+				t.Errorf("the address space has grown by %d bytes, more than an instance may have", grown)
+			}
+			maps, err := os.ReadFile("/proc/self/maps")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(maps), "wasmeter-plugin"); n != 0 {
 				t.Errorf("%d mappings of plugins' memory are left", n)
 			}
 		})
 	}
 }
 
-func mappings(t *testing.T) string {
+// addressSpace is what the process has mapped, in bytes: proc_pid_statm(5).
+func addressSpace(t *testing.T) int {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
+	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(maps)
+	var pages int
+	if _, err := fmt.Sscan(string(text), &pages); err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// A memory that grows keeps its content, and is zero where it is new.
+func TestGuestMemory(t *testing.T) {
+	m, err := newGuestMemory(5 * wasmPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.release()
+	for pages := 1; pages <= 5; pages += 2 {
+		bytes := m.Reallocate(uint64(pages) * wasmPage)
+		if len(bytes) != pages*wasmPage || cap(bytes) < len(bytes) {
+			t.Fatalf("%d bytes for %d pages", len(bytes), pages)
+		}
+		for i, b := range bytes {
+			want := byte(0)
+			if i%wasmPage == 7 && i/wasmPage < pages-2 {
+				want = byte(i/wasmPage + 1) // as it was written below
+			}
+			if b != want {
+				t.Fatalf("%d pages: byte %d is %d, want %d", pages, i, b, want)
+			}
+		}
+		for page := range pages {
+			bytes[page*wasmPage+7] = byte(page + 1)
+		}
+	}
+	if got := m.Reallocate(6 * wasmPage); got != nil || !m.refused {
+		t.Errorf("a limit of 5 pages gives %d bytes for 6 (refused: %v)", len(got), m.refused)
+	}
 }
 
 func BenchmarkIsolation(b *testing.B) {

@@ -119,6 +119,7 @@ func (p *Plugin) start(ctx context.Context, wasm []byte) error {
 		return err
 	}
 	if err := p.checkMask(first); err != nil {
+		first.close(ctx)
 		return err
 	}
 	p.mask, p.startSpent = first.mask, first.spent()

@@ -8,27 +8,22 @@ import (
 
 // guestMemory is the linear memory of one instance. The limit is kept here
 // and not by wazero, which would not tell that a guest ran into it: to know
-// a lack of memory from another trap is what makes it worth an experimental
-// interface.
+// a lack of memory from another trap, and to say where the memory lies, is what
+// makes it worth an experimental interface.
 type guestMemory struct {
-	bytes   []byte
+	space   *memorySpace
+	bytes   []byte // what the guest has of space; its length is what its accesses are checked against
 	limit   uint64 // bytes
 	refused bool   // the guest asked for more than limit
-	// image is set for an instance that is reset after each call.
-	image *memoryImage
-	kept  int // bytes of the memory in image
+	kept    int    // bytes that snapshot has seen
 }
 
-// newGuestMemory makes a memory that can be put back if resettable.
-func newGuestMemory(limit uint64, resettable bool) (*guestMemory, error) {
-	m := &guestMemory{limit: limit}
-	if resettable {
-		var err error
-		if m.image, err = newMemoryImage(limit); err != nil {
-			return nil, err
-		}
+func newGuestMemory(limit uint64) (*guestMemory, error) {
+	space, err := newMemorySpace(limit)
+	if err != nil {
+		return nil, err
 	}
-	return m, nil
+	return &guestMemory{space: space, limit: limit}, nil
 }
 
 // Allocate implements experimental.MemoryAllocator; an instance has one
@@ -42,28 +37,18 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 		m.refused = true
 		return nil
 	}
-	if m.image != nil {
-		m.bytes = m.image.grow(m.bytes, int(size))
-		return m.bytes
-	}
-	if size > uint64(cap(m.bytes)) {
-		// Twice the room each time, so that a guest that grows page by page
-		// doesn't have its memory copied again and again.
-		room := max(size, min(2*uint64(cap(m.bytes)), m.limit))
-		m.bytes = append(make([]byte, 0, room), m.bytes...)
-	}
-	m.bytes = m.bytes[:size]
+	m.bytes = m.space.grow(int(size))
 	return m.bytes
 }
 
 // Free implements experimental.LinearMemory. wazero may call it while guest
-// code is still on the stack, so an image goes later, with release.
+// code is still on the stack, so the space goes later, with release.
 func (m *guestMemory) Free() { m.bytes = nil }
 
 // snapshot keeps the memory as it is for reset.
 func (m *guestMemory) snapshot() error {
 	m.kept = len(m.bytes)
-	return m.image.keep(m.bytes)
+	return m.space.keep(m.bytes)
 }
 
 var errGrown = errors.New("its memory has grown in the call")
@@ -75,14 +60,12 @@ func (m *guestMemory) reset() error {
 	if len(m.bytes) != m.kept {
 		return errGrown
 	}
-	return m.image.restore(m.bytes)
+	return m.space.restore(m.bytes)
 }
 
-// release gives the memory back once no guest code can run any more.
+// release gives the memory back once no guest code can run any more. Nothing
+// may hold a view of it any longer.
 func (m *guestMemory) release() {
 	m.bytes = nil
-	if m.image != nil {
-		m.image.close()
-		m.image = nil
-	}
+	m.space.close()
 }
