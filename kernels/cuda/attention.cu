@@ -6,7 +6,7 @@
 // attend_prefill: runs of rows.
 //
 // Both are compiled for some head dimensions DIM and serve each dim <= DIM that is a multiple of 8; what is missing up to
-// DIM is zeros in shared memory.
+// DIM is zeros in shared memory. All addresses are aligned to 16 bytes.
 #include "common.cuh"
 
 // Where a row of the grid finds its keys and values.
@@ -113,14 +113,16 @@ __device__ __forceinline__ void accumulate(float sums[DIM / 8][4], const uint32_
   }
 }
 
+constexpr unsigned all_lanes = 0xffffffffu;
+
 // The sum and the maximum over the four lanes that share a row of a fragment.
 __device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+  x += __shfl_xor_sync(all_lanes, x, 1);
+  return x + __shfl_xor_sync(all_lanes, x, 2);
 }
 __device__ __forceinline__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+  x = fmaxf(x, __shfl_xor_sync(all_lanes, x, 1));
+  return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
 }
 
 // split_f16 gives two float16 pairs whose sums are x and y to about 22 bits.
@@ -190,7 +192,8 @@ __device__ __forceinline__ void attend_decode(float* dst, const float* q, const 
       for (int half = 0; half < 2; half++) {
         const int d = k * 16 + half * 8 + 2 * t;
         const bool inside = g < n && d < dim;
-        split_f16(inside ? head[d] * s : 0.f, inside ? head[d + 1] * s : 0.f, &w[2 * half], &w[2 * half + 1]);
+        const float2 x = inside ? *(const float2*)(head + d) : float2{0.f, 0.f};
+        split_f16(x.x * s, x.y * s, &w[2 * half], &w[2 * half + 1]);
       }
       query.set(k, {w[0], w[1], w[2], w[3]});
     }
@@ -313,8 +316,7 @@ __device__ __forceinline__ void attend_decode(float* dst, const float* q, const 
       value = {value.x + v.x * factor, value.y + v.y * factor, value.z + v.z * factor, value.w + v.w * factor};
     }
     const float inverse = factors[head][max_splits];
-    float* to = dst + out + head * dim + d;
-    to[0] = value.x * inverse, to[1] = value.y * inverse, to[2] = value.z * inverse, to[3] = value.w * inverse;
+    *(float4*)(dst + out + head * dim + d) = {value.x * inverse, value.y * inverse, value.z * inverse, value.w * inverse};
   }
 }
 
@@ -333,14 +335,30 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
   constexpr int tile_size = 2 * TILE * DIM;
   DYN_SMEM(f16, shared);  // two tiles, then queries
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3, group = heads / kv_heads, kv_head = blockIdx.y;
-  int4 seq = {0, 0, 0, 0};  // row, rows, context, table
-  int tile = blockIdx.x, tiles = 0, at = 0;
-  for (; at < num_seqs; at++, tile -= tiles) {
-    seq = seqs[at];
-    tiles = (seq.y * group + prefill_queries - 1) / prefill_queries;
-    if (tile < tiles) break;
+  // Find the run that this tile is of: each lane counts the tiles of one, and the sums through it are compared.
+  int4 seq;  // row, rows, context, table
+  int tile = blockIdx.x, tiles;
+  for (int at = 0;; at += 32) {
+    if (at >= num_seqs) return;
+    const int4 mine = at + lane < num_seqs ? seqs[at + lane] : int4{0, 0, 0, 0};
+    const int count = (mine.y * group + prefill_queries - 1) / prefill_queries;
+    int through = count;
+#pragma unroll
+    for (int o = 1; o < 32; o *= 2) {
+      const int below = __shfl_up_sync(all_lanes, through, o);
+      if (lane >= o) through += below;
+    }
+    const unsigned beyond = __ballot_sync(all_lanes, tile < through);
+    if (beyond) {
+      const int from = __ffs(beyond) - 1;
+      seq = {__shfl_sync(all_lanes, mine.x, from), __shfl_sync(all_lanes, mine.y, from), __shfl_sync(all_lanes, mine.z, from),
+             __shfl_sync(all_lanes, mine.w, from)};
+      tiles = __shfl_sync(all_lanes, count, from);
+      tile -= __shfl_sync(all_lanes, through, from) - tiles;
+      break;
+    }
+    tile -= __shfl_sync(all_lanes, through, 31);
   }
-  if (at == num_seqs) return;
   tile = tiles - 1 - tile;  // those that see most begin first
   const int queries = seq.y * group, before = seq.z - seq.y;  // positions before the run
   const int block_first = tile * prefill_queries, block_last = min(block_first + prefill_queries, queries) - 1;
@@ -369,8 +387,8 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
     for (int i = 0; i < 4; i++) {
       const int r = i & 1, d = k * 16 + (i >> 1) * 8 + 2 * t;
       const bool inside = exists[r] && d < dim;
-      const float* head = q + (size_t)place[r] * dim;
-      w[i] = pack_f16(inside ? head[d] * s : 0.f, inside ? head[d + 1] * s : 0.f);
+      const float2 x = inside ? *(const float2*)(q + (size_t)place[r] * dim + d) : float2{0.f, 0.f};
+      w[i] = pack_f16(x.x * s, x.y * s);
     }
     query.set(k, {w[0], w[1], w[2], w[3]});
   }
@@ -462,8 +480,7 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
 #pragma unroll
     for (int i = 0; i < DIM / 8; i++) {
       if (i * 8 >= dim) break;
-      head[i * 8] = sums[i][2 * r] * inverse;
-      head[i * 8 + 1] = sums[i][2 * r + 1] * inverse;
+      *(float2*)(head + i * 8) = {sums[i][2 * r] * inverse, sums[i][2 * r + 1] * inverse};
     }
   }
 }

@@ -57,10 +57,11 @@ type loader struct {
 }
 
 // function returns the kernel of a name. shared is the most dynamic shared memory
-// that a launch of it will ask for, in bytes.
+// that a launch of it will ask for, in bytes: with a kernel's static memory, more
+// than 48 KiB are given only to those that have said so.
 func (l *loader) function(name string, shared int) *driver.Function {
 	f, err := l.module.Function(name)
-	if err == nil && shared > staticShared {
+	if err == nil && shared > 0 {
 		err = f.AllowShared(shared)
 	}
 	if err != nil {
@@ -68,9 +69,6 @@ func (l *loader) function(name string, shared int) *driver.Function {
 	}
 	return f
 }
-
-// staticShared is the shared memory that a kernel may have without asking.
-const staticShared = 48 << 10
 
 // arguments is a kernel's list of arguments, one word each, in the order of its
 // parameters. It is kept in Kernels, so that a launch does not allocate.

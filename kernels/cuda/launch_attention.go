@@ -59,7 +59,8 @@ func (f *attentionKernel) queryBytes() int {
 }
 
 // Attention is what both kinds of attention need to know of a layer: softmax of
-// Scale·q·kᵀ over the positions that a row sees, times v.
+// Scale·q·kᵀ over the positions that a row sees, times v. Addresses are aligned to 16
+// bytes, here and in Decode and Prefill.
 type Attention struct {
 	Cache     CacheLayer
 	Heads     Heads      // Dim is a multiple of 8; fastest are 64, 80, 96, 128 and 256
