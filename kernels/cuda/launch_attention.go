@@ -31,9 +31,17 @@ const (
 	prefillQueries = 64 // queries of a block of prefill
 )
 
+// compiledAttention lists what attention.cu is compiled for, without functions.
+var compiledAttention = attentionKernels{
+	{dim: 64, warps: 4, tile: 64},
+	{dim: 80, warps: 4, tile: 64},
+	{dim: 96, warps: 4, tile: 64},
+	{dim: 128, warps: 4, tile: 64},
+	{dim: MaxHeadDim, warps: 2, tile: 32},
+}
+
 func (a *attentionKernels) load(l *loader) {
-	*a = attentionKernels{{dim: 64, warps: 4, tile: 64}, {dim: 80, warps: 4, tile: 64}, {dim: 96, warps: 4, tile: 64}, {dim: 128, warps: 4, tile: 64},
-		{dim: MaxHeadDim, warps: 2, tile: 32}}
+	*a = compiledAttention
 	for i := range a {
 		f := &a[i]
 		f.decode = l.function(fmt.Sprintf("attend_decode_%d", f.dim), f.decodeShared())
