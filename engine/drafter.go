@@ -70,7 +70,7 @@ func newDrafter(o *Options, t *tokenizer.Tokenizer, shape model.Shape, blocks in
 		return nil, fmt.Errorf("speculative.model: %w", err)
 	}
 	if o.PrefixCaching {
-		pool.CachePrefixes()
+		pool.CachePrefixes(keptBlocks(own, blocks, *o))
 	}
 	if err := s.Draft.Reserve(blocks, o.BlockSize); err != nil {
 		return nil, fmt.Errorf("speculative.model: reserve %d KV blocks of %d positions: %w", blocks, o.BlockSize, err)

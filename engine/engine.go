@@ -108,7 +108,7 @@ func start(m model.Model, t *tokenizer.Tokenizer, o Options) (*Engine, error) {
 		return nil, err
 	}
 	if o.PrefixCaching {
-		pool.CachePrefixes()
+		pool.CachePrefixes(keptBlocks(shape, blocks, o))
 	}
 	if err := m.Reserve(blocks, o.BlockSize); err != nil {
 		return nil, fmt.Errorf("reserve %d KV blocks of %d positions: %w", blocks, o.BlockSize, err)
@@ -200,6 +200,16 @@ func capacity(s model.Shape, o Options) (blocks, context int, err error) {
 		longest = int(held)
 	}
 	return int(n), longest, nil
+}
+
+// keptBlocks is the number of blocks that the prefix cache may take memory for
+// before it is known to be worth it. See RATIONALE.md: why does the prefix cache
+// grow when it is missed.
+func keptBlocks(s model.Shape, blocks int, o Options) int {
+	if s.KVReserved || s.KVBytes == 0 {
+		return blocks // it costs nothing
+	}
+	return o.MaxNumSeqs
 }
 
 // maxBlocks bounds the pool where blocks cost nothing, as on a simulated device.

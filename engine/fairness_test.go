@@ -25,7 +25,7 @@ func TestSchedulerNeverStarves(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rng.IntN(2) == 0 {
-			pool.CachePrefixes()
+			pool.CachePrefixes(blocks)
 		}
 		s := scheduler{pool: pool, budget: 8 + rng.IntN(24), maxSeqs: 1 + rng.IntN(8)}
 		var open []*sequence

@@ -27,11 +27,15 @@ type Options struct {
 	// BlockSize is the number of positions of a KV block. A power of two,
 	// 8 … 256; default 16.
 	BlockSize int
-	// KVCacheMemory is the memory for keys and values, in bytes. Default 1 GiB; on a
-	// GPU, what engine.gpu_memory_utilization leaves of its memory.
+	// KVCacheMemory bounds the memory for keys and values, in bytes. Default 1 GiB; on
+	// a GPU, what engine.gpu_memory_utilization leaves of its memory. A GPU's is taken
+	// at once, the machine's as sequences need it.
 	KVCacheMemory int64
 	// PrefixCaching keeps the keys and values of ended sequences, as long as
-	// nobody else needs the memory, for those that begin alike. Default true.
+	// nobody else needs the memory, for those that begin alike. Of the machine's
+	// memory that is what sequences have needed so far, a block for each of
+	// MaxNumSeqs, and more when texts come again that it was too little for. Default
+	// true.
 	PrefixCaching bool
 	// SchedulingPolicy is who comes first when there is not room for all:
 	// PolicyFCFS, who came first; PolicyPriority, who has the lower priority, even

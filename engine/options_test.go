@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 )
 
@@ -27,6 +28,25 @@ func TestOptions(t *testing.T) {
 		}
 		if m.closed.Load() != 1 {
 			t.Errorf("%s: the model was closed %d times, want once", name, m.closed.Load())
+		}
+	}
+}
+
+// The prefix cache takes memory that costs nothing, and of the machine's little
+// until it is missed.
+func TestKeptBlocks(t *testing.T) {
+	o := Options{MaxNumSeqs: 64}
+	for _, c := range []struct {
+		name  string
+		shape model.Shape
+		want  int
+	}{
+		{"machine", model.Shape{KVBytes: 1}, 64},
+		{"device", model.Shape{KVBytes: 1, KVReserved: true}, 1000},
+		{"simulated", model.Shape{}, 1000},
+	} {
+		if got := keptBlocks(c.shape, 1000, o); got != c.want {
+			t.Errorf("%s: %d blocks are kept, want %d", c.name, got, c.want)
 		}
 	}
 }

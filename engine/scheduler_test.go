@@ -93,7 +93,7 @@ func (s *script) do(t *testing.T, command string) string {
 		}
 		s.scheduler = scheduler{pool: pool, budget: args["budget"], maxSeqs: args["seqs"]}
 	case "cache":
-		s.pool.CachePrefixes()
+		s.pool.CachePrefixes(s.pool.NumBlocks())
 	case "add":
 		q := &sequence{tokens: make([]int32, args["prompt"]), prompt: args["prompt"], root: kvcache.Root{byte(args["root"])}, priority: args["priority"]}
 		s.arrivals++

@@ -46,6 +46,9 @@ func writeBanner(w io.Writer, address net.Addr, c *config.Config, s *served, e *
 	}
 	if each > 0 { // a simulated cache takes none
 		memory = ", " + bytesText(positions*each)
+		if !shape.KVReserved {
+			memory += " at most, taken as needed"
+		}
 	}
 	line("context", "%d tokens; KV cache of %d tokens%s", e.Context(), positions, memory)
 	if method := c.Engine.Speculative.Method; s.draft != nil {

@@ -17,7 +17,9 @@ import (
 //
 // With a prefix cache, a free block may still be registered by what it holds. It
 // counts as free, is found by a table that begins alike, and is given to anyone
-// once no other is free: the one let go longest ago first.
+// once no other is free: the one let go longest ago first. It is given away
+// before that where keeping it would take memory that was never used: see
+// CachePrefixes.
 type Pool struct {
 	blockSize int
 	// free lists the free blocks that are not registered. It is a stack: the
@@ -26,6 +28,9 @@ type Pool struct {
 	// much memory as it needs.
 	free []int32
 	refs []int32 // the number of holders of each block. [blocks]
+	// used blocks, from the lowest up, have been given to somebody: the device has
+	// memory for them.
+	used int
 	// prefixes is nil without a prefix cache.
 	prefixes *prefixes
 }
@@ -60,10 +65,14 @@ const (
 )
 
 // CachePrefixes makes full blocks findable by what they hold, from here on: see
-// Table.Adopt and Table.Publish, which do nothing without it.
-func (p *Pool) CachePrefixes() {
+// Table.Adopt and Table.Publish, which do nothing without it. Free blocks are
+// kept so as long as no memory is needed for others. Of those that more memory
+// would have to be taken for, keep are kept at first, and one more whenever a
+// block is searched for that was given away for this: memory goes to prefixes
+// that come again.
+func (p *Pool) CachePrefixes(keep int) {
 	if p.prefixes == nil {
-		p.prefixes = newPrefixes(len(p.refs), p.blockSize)
+		p.prefixes = newPrefixes(len(p.refs), p.blockSize, keep)
 	}
 }
 
@@ -91,13 +100,17 @@ func (p *Pool) Usage() float64 {
 
 // Alloc takes a free block for one holder; false when there is none.
 func (p *Pool) Alloc() (block int32, ok bool) {
+	n := len(p.free)
 	switch {
-	case len(p.free) > 0:
-		block = p.free[len(p.free)-1]
-		p.free = p.free[:len(p.free)-1]
+	case n > 0 && (int(p.free[n-1]) < p.used || p.prefixes == nil || p.prefixes.idle <= p.prefixes.keep):
+		block, p.free = p.free[n-1], p.free[:n-1]
+		p.used = max(p.used, int(block)+1)
 	case p.NumCached() > 0:
 		block = p.prefixes.oldest
 		p.prefixes.wake(block)
+		if n > 0 {
+			p.prefixes.spare(block)
+		}
 		p.prefixes.remove(block)
 	default:
 		return 0, false

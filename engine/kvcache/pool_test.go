@@ -89,19 +89,19 @@ func TestCheckFinds(t *testing.T) {
 		{"forgotten", func(_ *Pool, t *Table) { t.blocks = nil }, "block 1 has 1 holders but is in 0 tables"},
 		{"negative count", func(p *Pool, _ *Table) { p.refs[3] = -1 }, "block 3 has -1 holders"},
 		{"registered and unlisted", func(p *Pool, t *Table) {
-			p.CachePrefixes()
+			p.CachePrefixes(2)
 			t.Publish(p, make([]int32, 32))
 			p.prefixes.entries[0].serial = 0
 		}, "1 blocks are registered, and 2 slots are taken"},
 		{"found elsewhere", func(p *Pool, t *Table) {
-			p.CachePrefixes()
+			p.CachePrefixes(2)
 			t.Publish(p, make([]int32, 32))
 			p.prefixes.tokens[3]++
 			p.prefixes.entries[0].hash++
 		}, "block 0 is registered, and its search finds -1"},
-		{"idle and held", func(p *Pool, t *Table) { p.CachePrefixes(); t.Publish(p, make([]int32, 32)); p.prefixes.rest(1) }, "block 1 has 1 holders and is 1 times on the free list"},
+		{"idle and held", func(p *Pool, t *Table) { p.CachePrefixes(2); t.Publish(p, make([]int32, 32)); p.prefixes.rest(1) }, "block 1 has 1 holders and is 1 times on the free list"},
 		{"idle and not counted", func(p *Pool, t *Table) {
-			p.CachePrefixes()
+			p.CachePrefixes(2)
 			t.Publish(p, make([]int32, 32))
 			t.Release(p)
 			p.prefixes.idle = 1

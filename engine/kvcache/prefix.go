@@ -34,6 +34,13 @@ type prefixes struct {
 	tokens  []int32 // [len(entries), blockSize]
 	serial  uint64  // the last one given
 
+	// keep is the number of idle blocks that memory is taken for. spared holds the
+	// hashes of blocks that were given away above it, at the place that a hash
+	// names, 0 where there is none; its length is that of slots. A search for one
+	// of them shows that keep is too low.
+	keep   int
+	spared []uint64
+
 	// The registered blocks that nobody holds, in the order in which they were
 	// let go: the list's ends, and its length.
 	oldest, youngest int32
@@ -55,12 +62,15 @@ type entry struct {
 // none is no block.
 const none = -1
 
-func newPrefixes(blocks, blockSize int) *prefixes {
+func newPrefixes(blocks, blockSize, keep int) *prefixes {
+	slots := 1 << bits.Len(uint(2*blocks-1))
 	return &prefixes{
 		blockSize: blockSize,
 		hash:      hashTokens,
 		seed:      rand.Uint64(),
-		slots:     make([]int32, 1<<bits.Len(uint(2*blocks-1))),
+		slots:     make([]int32, slots),
+		keep:      keep,
+		spared:    make([]uint64, slots),
 		oldest:    none,
 		youngest:  none,
 	}
@@ -165,6 +175,30 @@ func (x *prefixes) remove(block int32) {
 	}
 	x.slots[hole] = 0
 	x.entries[block].serial = 0
+}
+
+// spare notes that a block is given away although others are free.
+func (x *prefixes) spare(block int32) {
+	hash := x.entries[block].hash
+	x.spared[int(hash)&(len(x.spared)-1)] = hash
+}
+
+// miss is told the hash of a block that was not found, and the tokens behind it.
+// For each that was spared, from the first on, one more is kept from here on.
+func (x *prefixes) miss(hash uint64, tokens []int32) {
+	for {
+		at := int(hash) & (len(x.spared) - 1)
+		if x.spared[at] != hash || hash == 0 {
+			return
+		}
+		x.spared[at] = 0
+		x.keep++
+		if len(tokens) < x.blockSize {
+			return
+		}
+		hash = x.hash(hash, tokens[:x.blockSize])
+		tokens = tokens[x.blockSize:]
+	}
 }
 
 // rest makes a registered block the youngest of those that nobody holds.

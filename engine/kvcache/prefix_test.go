@@ -17,8 +17,10 @@ var hashes = map[string]func(uint64, []int32) uint64{
 // twin is the slow readable pool: lists, pointers and linear searches. It knows
 // which blocks the pool must hand out, and what the device's memory holds.
 type twin struct {
+	pool  *Pool // says how many idle blocks are kept
 	size  int
 	free  []int32         // a stack
+	used  int             // blocks below it have been taken before
 	idle  []*registration // the one let go longest ago first
 	all   []*registration
 	holds map[int32]int    // holders by block
@@ -74,8 +76,9 @@ func (w *twin) drop(r *registration) {
 // alloc takes the block that the pool must take.
 func (w *twin) alloc() int32 {
 	var block int32
-	if n := len(w.free); n > 0 {
+	if n := len(w.free); n > 0 && (int(w.free[n-1]) < w.used || len(w.idle) <= w.pool.prefixes.keep) {
 		block, w.free = w.free[n-1], w.free[:n-1]
+		w.used = max(w.used, int(block)+1)
 	} else {
 		block = w.idle[0].block
 		w.drop(w.idle[0])
@@ -165,9 +168,9 @@ func compareWithTwin(t *testing.T, seed uint64, hash func(uint64, []int32) uint6
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool.CachePrefixes()
+	pool.CachePrefixes(rng.IntN(blocks))
 	pool.prefixes.hash = hash
-	w := &twin{size: size, holds: map[int32]int{}, cells: map[int32]string{}}
+	w := &twin{pool: pool, size: size, holds: map[int32]int{}, cells: map[int32]string{}}
 	for b := range int32(blocks) {
 		w.free = append(w.free, int32(blocks)-1-b)
 	}
@@ -298,7 +301,7 @@ func TestRootsDoNotShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pool.CachePrefixes()
+		pool.CachePrefixes(8)
 		pool.prefixes.hash = hash
 		tokens := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9}
 		var mine, alike, other Table
@@ -323,6 +326,71 @@ func TestRootsDoNotShare(t *testing.T) {
 		if err := pool.Check(&mine, &alike, &other, &second, &after); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// life runs a sequence of these tokens from its beginning to its end, and returns
+// how many were found.
+func life(t *testing.T, pool *Pool, tokens []int32) (found int) {
+	t.Helper()
+	var table Table
+	found = table.Adopt(pool, Root{}, tokens)
+	if !table.Grow(pool, len(tokens)) {
+		t.Fatalf("no room for %d tokens", len(tokens))
+	}
+	table.Publish(pool, tokens)
+	table.Release(pool)
+	if err := pool.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// text is n tokens that begin like no other's.
+func text(number, n int) []int32 {
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = int32(number*n + i)
+	}
+	return tokens
+}
+
+// TestMemoryIsTakenForTextsThatComeAgain: what never comes again is kept in memory
+// that there is anyway, and little more; what does is kept as far as there is any.
+func TestMemoryIsTakenForTextsThatComeAgain(t *testing.T) {
+	const blocks, size, keep = 100, 4, 3
+	pool, err := NewPool(blocks, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.CachePrefixes(keep)
+	long := 10 * size // of a text
+	for i := range 50 {
+		life(t, pool, text(i, long))
+	}
+	if want := 10 + keep + 1; pool.used > want {
+		t.Errorf("memory of %d blocks is taken for texts of 10 that come once, want at most %d", pool.used, want)
+	}
+	if found := life(t, pool, text(49, long)); found != long-size {
+		t.Errorf("%d tokens of the last text are found, want %d", found, long-size)
+	}
+	// Four texts in turn, which is 40 blocks: each is missed once, or twice while
+	// room is made for all.
+	for round := range 4 {
+		for i := range 4 {
+			found := life(t, pool, text(100+i, long))
+			if round == 3 && found != long-size {
+				t.Errorf("%d tokens of text %d are found in round %d, want %d", found, i, round, long-size)
+			}
+		}
+	}
+	if pool.used > 60 {
+		t.Errorf("memory of %d blocks is taken for four texts of 10", pool.used)
+	}
+	// One that needs all memory gets it.
+	life(t, pool, text(200, blocks*size))
+	if pool.used != blocks {
+		t.Errorf("memory of %d blocks is taken, want all %d", pool.used, blocks)
 	}
 }
 
@@ -351,11 +419,11 @@ func TestCachedLifeDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool.CachePrefixes()
+	pool.CachePrefixes(8)
 	tokens := make([]int32, 300)
 	var a, b Table
 	next := int32(0)
-	life := func() {
+	lives := func() {
 		next++
 		tokens[next%4*64] = next // begins like others, at 0 … 192 positions
 		for _, table := range []*Table{&a, &b} {
@@ -368,9 +436,9 @@ func TestCachedLifeDoesNotAllocate(t *testing.T) {
 		}
 	}
 	for range 100 {
-		life()
+		lives()
 	}
-	if n := testing.AllocsPerRun(100, life); n != 0 {
+	if n := testing.AllocsPerRun(100, lives); n != 0 {
 		t.Errorf("%v allocations in the lives of two sequences, want 0", n)
 	}
 }
@@ -381,7 +449,7 @@ func BenchmarkAdopt(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	pool.CachePrefixes()
+	pool.CachePrefixes(8)
 	tokens := make([]int32, 1025)
 	for i := range tokens {
 		tokens[i] = int32(i)

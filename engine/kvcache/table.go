@@ -67,6 +67,7 @@ func (t *Table) Adopt(pool *Pool, root Root, tokens []int32) int {
 	for t.published = 0; (t.published+1)*t.blockSize < len(tokens); t.published++ {
 		block, hash := x.find(&t.end, t.at(tokens))
 		if block == none {
+			x.miss(hash, tokens[(t.published+1)*t.blockSize:])
 			break
 		}
 		pool.share(block)

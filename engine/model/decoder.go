@@ -145,6 +145,7 @@ func (d *decoder) finish(batch *backend.Batch) ([]float32, error) {
 
 // Shape implements Model.
 func (d *decoder) Shape() Shape {
+	_, reserved := d.backend.(backend.Sizer)
 	c := &d.config
 	return Shape{
 		Name:         c.name,
@@ -153,6 +154,7 @@ func (d *decoder) Shape() Shape {
 		Vocab:        c.vocab,
 		Context:      c.context,
 		KVBytes:      d.backend.KVBytes(d.kvShape(1, 1)),
+		KVReserved:   reserved,
 		MaxRows:      d.backend.MaxRows(),
 	}
 }

@@ -42,6 +42,9 @@ type Shape struct {
 	Context int
 	// KVBytes is the memory that one position takes in the cache, all layers.
 	KVBytes int64
+	// KVReserved tells that the cache's memory is the device's own, all of it taken
+	// by Reserve; else it is the machine's, and taken as positions are written.
+	KVReserved bool
 	// MaxRows is the largest batch, in rows.
 	MaxRows int
 }
