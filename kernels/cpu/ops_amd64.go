@@ -29,7 +29,7 @@ func (o *Ops) accelerate(level Level) {
 	o.dot = dotVectors
 	o.max = maxVectors
 	o.index = indexVectors
-	o.expSum = expSumVectors
+	o.expSum = expSumVectors(expSumAVX2)
 	o.above = aboveVectors
 	o.sumWeights = sumWeightsVectors
 	o.add = addVectors
@@ -42,6 +42,7 @@ func (o *Ops) accelerate(level Level) {
 	o.scoresQ8 = scoresQ8AVX2
 	o.accumQ8 = accumQ8AVX2
 	if level == AVX512VNNI {
+		o.expSum = expSumVectors(expSumAVX512)
 		o.scoresF16, o.accumF16, o.scoresQ8, o.accumQ8 = scoresF16AVX512, accumF16AVX512, scoresQ8AVX512, accumQ8AVX512
 	}
 	o.ropePairs = ropePairsVectors

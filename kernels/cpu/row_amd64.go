@@ -50,11 +50,13 @@ func indexVectors(x []float32, v float32) int {
 	return indexAVX2(&x[0], len(x), v)
 }
 
-func expSumVectors(dst, x []float32, max float32) float32 {
-	if len(x) == 0 {
-		return 0
+func expSumVectors(loop func(dst, x *float32, n int, max float32) float32) func(dst, x []float32, max float32) float32 {
+	return func(dst, x []float32, max float32) float32 {
+		if len(x) == 0 {
+			return 0
+		}
+		return loop(&dst[0], &x[0], len(x), max)
 	}
-	return expSumAVX2(&dst[0], &x[0], len(x), max)
 }
 
 func addVectors(dst, x []float32) {

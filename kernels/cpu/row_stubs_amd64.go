@@ -39,6 +39,11 @@ func scaleMulAVX2(dst *float32, x *float32, w *float32, n int, s float32)
 //go:noescape
 func expSumAVX2(dst *float32, x *float32, n int, max float32) float32
 
+// expSumAVX512 sets dst = exp(x - max) and returns the sum.
+//
+//go:noescape
+func expSumAVX512(dst *float32, x *float32, n int, max float32) float32
+
 // siluMulAVX2 sets dst = silu(gate)·up.
 //
 //go:noescape

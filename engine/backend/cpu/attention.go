@@ -210,7 +210,7 @@ func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch,
 	queries := tile.rows * group
 	start, common := t.visible(tile, 0, from, n)
 	for at := start; at < n; {
-		row, length := t.stretch(tile, head, from+at, n-at)
+		row, length := t.stretch(keys, tile, head, from+at, n-at)
 		t.cache.scores(ops, a.scores[at:], segmentLen, a.queries, row, queries, length)
 		at += length
 	}
@@ -256,23 +256,23 @@ func (t *attendTask) firstSegment(tile *tile) int {
 // join one by one in their order, so it does not matter where runs are cut.
 func (t *attendTask) accumulate(tile *tile, head, from, lo, hi int, weights, out []float32, queries int) {
 	for at := lo; at < hi; {
-		row, length := t.stretch(tile, head, from+at, hi-at)
+		row, length := t.stretch(values, tile, head, from+at, hi-at)
 		t.cache.accumulate(t.b.ops, out, weights[at:], segmentLen, row, queries, length)
 		at += length
 	}
 }
 
-// stretch returns the row of a position in the cache, and how many of at most n
+// stretch returns the row of a key or value in the cache, and how many of at most n
 // positions from it on lie together: the rest of its block, and the
 // blocks after it as long as they are neighbours.
-func (t *attendTask) stretch(tile *tile, head, position, n int) (row, length int) {
+func (t *attendTask) stretch(h half, tile *tile, head, position, n int) (row, length int) {
 	size := t.cache.shape.BlockSize
 	blocks, offset := tile.blocks[position/size:], position%size
 	length = size - offset
 	for i := 1; length < n && t.cache.neighbours(blocks[i-1], blocks[i]); i++ {
 		length += size
 	}
-	return t.cache.row(t.layer, int(blocks[0]), head, offset), min(n, length)
+	return t.cache.row(h, t.layer, int(blocks[0]), head, offset), min(n, length)
 }
 
 // reset makes a part of no positions.

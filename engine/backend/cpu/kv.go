@@ -20,23 +20,28 @@ const (
 // regionLen is the number of positions of a region of the cache.
 const regionLen = 256
 
-// cache is the KV of this backend. Keys and values are rows of one head at one
-// position. A region is some consecutive blocks, [layers, heads, blocks,
-// blockSize]: what one head reads of it lies together, which is one run for the
-// kernels and for the processor's prefetching. A region is a few huge pages, so
-// memory is taken as regions are used. See RATIONALE.md: order of the CPU cache.
+// cache is the KV of this backend. A key or value is a row, of one head at one
+// position. A region is some consecutive blocks, [layers, heads, keys and values,
+// blocks, blockSize]: what one head reads of it lies together, which is one run
+// for the processor's prefetching. A region is a few huge pages, so memory is
+// taken as regions are used. See RATIONALE.md: order of the CPU cache.
 type cache struct {
-	shape        backend.KVShape
-	region       int // blocks of a region; the last may have fewer
-	dim          int // values of a row: the head's, and zeros up to a whole block
-	keys, values rows
-}
+	shape  backend.KVShape
+	region int // blocks of a region; the last may have fewer
+	dim    int // values of a row: the head's, and zeros up to a whole block
 
-// rows are keys or values; one of the two holds them.
-type rows struct {
+	// One of the two holds the rows.
 	f16 []uint16 // [row, dim]
 	q8  []byte   // [row, Q8HeadBytes(dim)]
 }
+
+// half says which half of a head's rows is meant.
+type half int
+
+const (
+	keys half = iota
+	values
+)
 
 // kvDim is the number of values of a row, kvRowBytes the row's size.
 func (b *Backend) kvDim(headDim int) int {
@@ -55,15 +60,15 @@ func (b *Backend) kvRowBytes(headDim int) int {
 
 // Bytes implements backend.KV.
 func (c *cache) Bytes() int64 {
-	return int64(2*(len(c.keys.f16)+len(c.values.f16)) + len(c.keys.q8) + len(c.values.q8))
+	return int64(2*len(c.f16) + len(c.q8))
 }
 
-// row is the number of a head's row at a position of a block.
-func (c *cache) row(layer, block, head, offset int) int {
+// row is the number of a head's key or value at a position of a block.
+func (c *cache) row(h half, layer, block, head, offset int) int {
 	s := &c.shape
 	first := block - block%c.region
 	blocks := min(c.region, s.Blocks-first)
-	return (first*s.Layers*s.Heads+(layer*s.Heads+head)*blocks+block-first)*s.BlockSize + offset
+	return (2*first*s.Layers*s.Heads+(2*(layer*s.Heads+head)+int(h))*blocks+block-first)*s.BlockSize + offset
 }
 
 // neighbours tells whether a head's rows of two blocks follow each other.
@@ -85,19 +90,17 @@ func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 		return nil, fmt.Errorf("cpu backend: a cache of %d positions is too large, at most %d fit", slots, math.MaxInt32)
 	}
 	c := &cache{shape: s, region: max(1, regionLen/s.BlockSize), dim: b.kvDim(s.HeadDim)}
-	for _, half := range []*rows{&c.keys, &c.values} {
-		region, err := b.memory.allocate(int(b.KVBytes(s) / 2))
-		if err != nil {
-			return nil, fmt.Errorf("cpu backend: allocate %d bytes for keys and values: %w", b.KVBytes(s), err)
-		}
-		if b.kvType == KVQ8 {
-			half.q8 = region
-			continue
-		}
-		var ok bool
-		if half.f16, ok = viewAs[uint16](region); !ok {
-			panic("cpu backend: memory is not aligned")
-		}
+	region, err := b.memory.allocate(int(b.KVBytes(s)))
+	if err != nil {
+		return nil, fmt.Errorf("cpu backend: allocate %d bytes for keys and values: %w", b.KVBytes(s), err)
+	}
+	if b.kvType == KVQ8 {
+		c.q8 = region
+		return c, nil
+	}
+	var ok bool
+	if c.f16, ok = viewAs[uint16](region); !ok {
+		panic("cpu backend: memory is not aligned")
 	}
 	return c, nil
 }
@@ -105,23 +108,23 @@ func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 // scores multiplies query heads with n keys from a row on, see kernels.ScoresF16.
 func (c *cache) scores(ops *kernels.Ops, dst []float32, ldd int, q []float32, row, heads, n int) {
 	dim := c.dim
-	if c.keys.q8 != nil {
+	if c.q8 != nil {
 		size := kernels.Q8HeadBytes(dim)
-		ops.ScoresQ8(dst, ldd, q, c.keys.q8[row*size:(row+n)*size], heads, n, dim)
+		ops.ScoresQ8(dst, ldd, q, c.q8[row*size:(row+n)*size], heads, n, dim)
 		return
 	}
-	ops.ScoresF16(dst, ldd, q, c.keys.f16[row*dim:(row+n)*dim], heads, n, dim)
+	ops.ScoresF16(dst, ldd, q, c.f16[row*dim:(row+n)*dim], heads, n, dim)
 }
 
 // accumulate adds n weighted values from a row on, see kernels.AccumF16.
 func (c *cache) accumulate(ops *kernels.Ops, dst, p []float32, ldp, row, heads, n int) {
 	dim := c.dim
-	if c.values.q8 != nil {
+	if c.q8 != nil {
 		size := kernels.Q8HeadBytes(dim)
-		ops.AccumQ8(dst, p, ldp, c.values.q8[row*size:(row+n)*size], heads, n, dim)
+		ops.AccumQ8(dst, p, ldp, c.q8[row*size:(row+n)*size], heads, n, dim)
 		return
 	}
-	ops.AccumF16(dst, p, ldp, c.values.f16[row*dim:(row+n)*dim], heads, n, dim)
+	ops.AccumF16(dst, p, ldp, c.f16[row*dim:(row+n)*dim], heads, n, dim)
 }
 
 const storeCost = 0.3 // nanoseconds for one value
@@ -143,19 +146,19 @@ func (b *Backend) Store(kv backend.KV, layer int, k, v backend.Tensor) {
 func (t *storeTask) run(chunk int, s *scratch) {
 	from, to := rowRange(chunk, t.size, t.b.batch.Rows())
 	for r := from; r < to; r++ {
-		t.store(&t.cache.keys, t.k.row(r), int(t.b.batch.Slots[r]), s)
-		t.store(&t.cache.values, t.v.row(r), int(t.b.batch.Slots[r]), s)
+		t.store(keys, t.k.row(r), int(t.b.batch.Slots[r]), s)
+		t.store(values, t.v.row(r), int(t.b.batch.Slots[r]), s)
 	}
 }
 
 // store puts the heads of one row into their places of a slot.
-func (t *storeTask) store(to *rows, x []float32, slot int, s *scratch) {
+func (t *storeTask) store(to half, x []float32, slot int, s *scratch) {
 	c, n := t.cache, t.cache.shape.HeadDim
 	for head := range c.shape.Heads {
-		row := c.row(t.layer, slot/c.shape.BlockSize, head, slot%c.shape.BlockSize)
+		row := c.row(to, t.layer, slot/c.shape.BlockSize, head, slot%c.shape.BlockSize)
 		values := x[head*n : (head+1)*n]
-		if to.q8 == nil {
-			t.b.ops.F32ToF16(to.f16[row*c.dim:(row+1)*c.dim], values)
+		if c.q8 == nil {
+			t.b.ops.F32ToF16(c.f16[row*c.dim:(row+1)*c.dim], values)
 			continue
 		}
 		if n < c.dim {
@@ -167,6 +170,6 @@ func (t *storeTask) store(to *rows, x []float32, slot int, s *scratch) {
 		s.meta = grow(s.meta, c.dim/kernels.BlockColumns)
 		t.b.ops.Quantize(s.quants, s.meta, values)
 		size := kernels.Q8HeadBytes(c.dim)
-		kernels.QuantizeHead(to.q8[row*size:(row+1)*size], s.quants, s.meta)
+		kernels.QuantizeHead(c.q8[row*size:(row+1)*size], s.quants, s.meta)
 	}
 }

@@ -57,25 +57,25 @@ func TestQuantizedCacheSize(t *testing.T) {
 	}
 }
 
-// TestCacheRows expects every position of every head to have a row of its own in the
+// TestCacheRows expects every key and value of every head to have a row of its own in the
 // cache, and the rows of neighbouring blocks to follow each other.
 func TestCacheRows(t *testing.T) {
+	const layers, heads, blockSize = 3, 2, 16
 	for _, blocks := range []int{1, 15, 16, 17, 40} {
-		c := &cache{shape: backend.KVShape{Layers: 3, Blocks: blocks, BlockSize: 16, Heads: 2, HeadDim: 8}, region: 16}
-		taken := make([]bool, 3*2*blocks*16)
-		for layer := range 3 {
-			for head := range 2 {
-				for position := range blocks * 16 {
-					block, offset := position/16, position%16
-					row := c.row(layer, block, head, offset)
-					if row < 0 || row >= len(taken) || taken[row] {
-						t.Fatalf("layer %d, head %d, position %d of %d blocks: row %d of %d is taken or none", layer, head, position, blocks, row, len(taken))
-					}
-					taken[row] = true
-					if offset > 0 || block > 0 && c.neighbours(int32(block-1), int32(block)) {
-						if before := c.row(layer, (position-1)/16, head, (position-1)%16); before != row-1 {
-							t.Errorf("position %d of %d blocks: row %d after %d", position, blocks, row, before)
-						}
+		c := &cache{shape: backend.KVShape{Layers: layers, Blocks: blocks, BlockSize: blockSize, Heads: heads, HeadDim: 8}, region: 16}
+		taken := make([]bool, layers*heads*2*blocks*blockSize)
+		for i := range layers * heads * 2 {
+			layer, head, h := i/2/heads, i/2%heads, half(i%2)
+			for position := range blocks * blockSize {
+				block, offset := position/blockSize, position%blockSize
+				row := c.row(h, layer, block, head, offset)
+				if row < 0 || row >= len(taken) || taken[row] {
+					t.Fatalf("layer %d, head %d, half %d, position %d of %d blocks: row %d of %d is taken or none", layer, head, h, position, blocks, row, len(taken))
+				}
+				taken[row] = true
+				if offset > 0 || block > 0 && c.neighbours(int32(block-1), int32(block)) {
+					if before := c.row(h, layer, (position-1)/blockSize, head, (position-1)%blockSize); before != row-1 {
+						t.Errorf("position %d of %d blocks: row %d after %d", position, blocks, row, before)
 					}
 				}
 			}

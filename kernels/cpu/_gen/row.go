@@ -13,6 +13,7 @@ func rowFile() *file {
 	index(f)
 	elementwise(f)
 	expSum(f)
+	expSum512(f)
 	gate(f, "siluMulAVX2", "sets dst = silu(gate)·up.", func(f *file) {})
 	gate(f, "geluMulAVX2", "sets dst = gelu(gate)·up.", geluArgument)
 	quantize(f)
@@ -234,18 +235,27 @@ func elementwise(f *file) {
 	f.end()
 }
 
+// The constants of exp32.
+const (
+	expMax, expMin  = 89, -105
+	log2E           = 1.44269504088896340736
+	ln2High, ln2Low = 0x1.62ep-1, 0x1.0bfbe8e7bcd5ep-15
+)
+
+var expTaylor = []float64{1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1, 1}
+
 // exponential replaces Y0 by its exponential, as exp32 does step by step; Y1, Y2 and Y3
 // are lost, Y13 and Y14 hold the bounds that expBounds loads. The bounds are the first
 // sources of minimum and maximum, so that a NaN passes.
 func exponential(f *file) {
 	f.op("VMINPS Y0, Y14, Y0")
 	f.op("VMAXPS Y0, Y13, Y0")
-	f.op("VMULPS %s, Y0, Y1", f.float("log2E", 1.44269504088896340736))
+	f.op("VMULPS %s, Y0, Y1", f.float("log2E", log2E))
 	f.op("VROUNDPS $8, Y1, Y1")
-	f.op("VFNMADD231PS %s, Y1, Y0", f.float("ln2High", 0x1.62ep-1))
-	f.op("VFNMADD231PS %s, Y1, Y0", f.float("ln2Low", 0x1.0bfbe8e7bcd5ep-15))
-	f.op("VMOVUPS %s, Y2", f.float("taylor7", 1./5040))
-	for i, c := range []float64{1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1, 1} {
+	f.op("VFNMADD231PS %s, Y1, Y0", f.float("ln2High", ln2High))
+	f.op("VFNMADD231PS %s, Y1, Y0", f.float("ln2Low", ln2Low))
+	f.op("VMOVUPS %s, Y2", f.float("taylor7", expTaylor[0]))
+	for i, c := range expTaylor[1:] {
 		f.op("VFMADD213PS %s, Y0, Y2", f.float(fmt.Sprint("taylor", 6-i), c))
 	}
 	f.op("VCVTPS2DQ Y1, Y1")
@@ -260,8 +270,8 @@ func exponential(f *file) {
 }
 
 func expBounds(f *file) {
-	f.op("VMOVUPS %s, Y14", f.float("expMax", 89))
-	f.op("VMOVUPS %s, Y13", f.float("expMin", -105))
+	f.op("VMOVUPS %s, Y14", f.float("expMax", expMax))
+	f.op("VMOVUPS %s, Y13", f.float("expMin", expMin))
 }
 
 func expSum(f *file) {
