@@ -35,13 +35,14 @@ func blocksOf(s *backend.Seq, blockSize int) int {
 }
 
 // The arrays' offsets, in words. sequences holds four words for each table: the
-// first row of a run of rows, their number, the context of the last, and the table.
+// first row of a run of rows, their number, the context of the last, and the table;
+// the kernel reads the four at once, which takes an address that is a multiple of 16.
 func (l integers) tokens() int    { return 0 }
 func (l integers) positions() int { return l.rows }
 func (l integers) slots() int     { return 2 * l.rows }
 func (l integers) contexts() int  { return 3 * l.rows }
 func (l integers) sampledAt() int { return 4 * l.rows }
-func (l integers) sequences() int { return 5 * l.rows }
+func (l integers) sequences() int { return (5*l.rows + 3) &^ 3 }
 func (l integers) table() int     { return l.sequences() + 4*l.tables }
 func (l integers) words() int     { return l.table() + l.tables*l.stride }
 

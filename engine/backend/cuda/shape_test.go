@@ -70,6 +70,9 @@ func TestIntegersOfMixedStep(t *testing.T) {
 	if s != want {
 		t.Fatalf("shape %+v, want %+v", s, want)
 	}
+	if s.sequences()%4 != 0 {
+		t.Errorf("runs begin at word %d, want a multiple of 4", s.sequences())
+	}
 	for _, c := range []struct {
 		name string
 		at   int
