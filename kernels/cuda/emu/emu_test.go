@@ -19,7 +19,7 @@ const fatbinOfNothing = "\x50\xed\x55\xba\x01\x00\x10\x00\x00\x00\x00\x00\x00\x0
 // device is an open emulated device with its probes.
 type device struct {
 	*driver.Device
-	t       *testing.T
+	t       testing.TB
 	lib     *emu.Library
 	module  *driver.Module
 	stream  *driver.Stream
@@ -31,7 +31,7 @@ const usual = "quiet=1,devices=1,version=13000,capability=8.0,alloc=0,launch=0,m
 
 // libraryPath is the driver that WASMETER_CUDA_DRIVER names, or the checked
 // emulator: a process can load one.
-func libraryPath(t *testing.T) string {
+func libraryPath(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("WASMETER_CUDA_DRIVER"); path != "" {
 		return path
@@ -45,7 +45,7 @@ func libraryPath(t *testing.T) string {
 
 // open opens the device. The test fails if it leaks, or if the emulator has
 // something to report that the test did not ask about.
-func open(t *testing.T) *device {
+func open(t testing.TB) *device {
 	t.Helper()
 	path := libraryPath(t)
 	lib, err := emu.Load(path)
@@ -97,6 +97,14 @@ func (d *device) memory(bytes int) driver.Ptr {
 	p, err := d.Alloc(int64(bytes))
 	d.must(err)
 	d.closers = append(d.closers, func() error { return d.Free(p) })
+	return p
+}
+
+// zeros is memory that is cleared once the stream comes to it.
+func (d *device) zeros(bytes int) driver.Ptr {
+	d.t.Helper()
+	p := d.memory(bytes)
+	d.must(d.stream.Fill(p, 0, int64(bytes)))
 	return p
 }
 
