@@ -1,7 +1,7 @@
 #pragma once
 // What every kernel is written with: one source, two compilers. nvcc compiles this file's device half; g++ with -DCUDA_EMU
 // takes the twin of the same names from emu/emu.h, which runs on the host. Inline PTX lives here and nowhere else.
-// (The vector kernels' author owns this file; a name added here needs its twin in emu/emu.h.)
+// A name added here needs its twin in emu/emu.h.
 #ifdef CUDA_EMU
 #include "emu/emu.h"
 #else

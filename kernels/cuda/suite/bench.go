@@ -67,7 +67,11 @@ func (b *Bench) Close() error {
 // Check runs a case and returns what is wrong with the kernel, or with the device.
 func (b *Bench) Check(c Case) error {
 	b.prepare(c.Kernel + "/" + c.Name)
-	return errors.Join(c.Run(b), b.finish())
+	wrong := c.Run(b)
+	if err := b.finish(); err != nil {
+		return err // what was compared did not come from the kernel
+	}
+	return wrong
 }
 
 // Measure times a Speed.
@@ -105,7 +109,7 @@ func (b *Bench) prepare(name string) {
 // finish frees the case's memory and returns the first error.
 func (b *Bench) finish() error {
 	for _, p := range b.buffers {
-		b.err = errors.Join(b.err, b.Device.Free(p))
+		b.Do(b.Device.Free(p))
 	}
 	b.buffers = b.buffers[:0]
 	return b.err
@@ -175,8 +179,9 @@ func (b *Bench) ReadBytes(p driver.Ptr, bytes int) []byte {
 		b.err = err
 		return data
 	}
-	b.err = errors.Join(b.Stream.CopyToHost(pinned, 0, p, bytes), b.Stream.Sync())
-	copy(data, pinned.Bytes())
+	if b.err = errors.Join(b.Stream.CopyToHost(pinned, 0, p, bytes), b.Stream.Sync()); b.err == nil {
+		copy(data, pinned.Bytes())
+	}
 	b.err = errors.Join(b.err, pinned.Free())
 	return data
 }
