@@ -51,7 +51,7 @@ struct Piece {
     } else {
       uint32_t extra = 0;
       if (Planes<F>::HIGH == 4) extra = high[0] >> 4 * quad;
-      if (Planes<F>::HIGH == 8) extra = high[quad / 4] >> 8 * (quad % 4);
+      if (Planes<F>::HIGH == 8) extra = (quad < 4 ? high[0] : high[1]) >> 8 * (quad % 4);
       decode_codes<F>(w, word[quad & 3], quad / 4, extra);
     }
   }
@@ -101,11 +101,12 @@ __device__ __forceinline__ void multiply_rows(float (&acc)[WARP_ROWS<M>][M], con
       Piece<F> piece[WARP_ROWS<M>];
 #pragma unroll
       for (int r = 0; r < WARP_ROWS<M>; r++) piece[r].read(mat, min(row + r, mat->rows - 1), col, cols);
-#pragma unroll
+#pragma unroll 1  // what is unrolled is held in registers at once
       for (int group = 0; group < COLS / GROUP; group++) {
         float part[WARP_ROWS<M>][M] = {}, sum[M] = {};
 #pragma unroll
-        for (int quad = group * (GROUP / 4); quad < (group + 1) * (GROUP / 4); quad++) {
+        for (int q = 0; q < GROUP / 4; q++) {
+          int quad = group * (GROUP / 4) + q;
           float4 v[M];
 #pragma unroll
           for (int m = 0; m < M; m++) {

@@ -176,7 +176,7 @@ KERNEL __launch_bounds__(256) sample_weigh(const float* logits, const float* adj
   if (threadIdx.x == 0) slices[blockIdx.x].raw_sum = sum;
 }
 
-constexpr int DRAW_THREADS = 1024, LIST = 1024, PIVOTS = 7;
+constexpr int DRAW_THREADS = 1024, LIST = 1024, PIVOTS = 3;
 
 // What sample_draw's threads share.
 struct DrawShared {
@@ -193,7 +193,7 @@ struct ByLogit {  // each counts 1
   __device__ __forceinline__ u64 key(int i) const { return logit_key(logits[i], i); }
   __device__ __forceinline__ u64 value(u64) const { return 1; }
   // Where a first look is worth it: n = 1 … PIVOTS, descending.
-  __device__ __forceinline__ u64 look(int n, u64 best) const { return make_key(ordinal(key_logit(best) - (float)(1 << n) / 4), ID_MASK); }
+  __device__ __forceinline__ u64 look(int n, u64 best) const { return make_key(ordinal(key_logit(best) - (float)(1 << 2 * n) / 4), ID_MASK); }
 };
 struct ByWeight {  // each counts its weight
   const float* adjusted;
@@ -209,7 +209,7 @@ struct ByWeight {  // each counts its weight
     return w ? make_key(w, i) : 0;
   }
   __device__ __forceinline__ u64 value(u64 key) const { return key >> ID_BITS; }
-  __device__ __forceinline__ u64 look(int n, u64) const { return ONE_WEIGHT >> (2 * n) << ID_BITS; }
+  __device__ __forceinline__ u64 look(int n, u64) const { return ONE_WEIGHT >> 4 * n << ID_BITS; }
 };
 
 // Puts the keys from lo to hi-1 into the list, which has room for them, and sorts them, the greatest first; 0 behind.
@@ -242,8 +242,8 @@ __device__ __forceinline__ int collect(const Tokens& tokens, int vocab, u64 lo, 
 }
 
 // The greatest key for which the values of the keys from it upwards sum to at least need; 1 where all together do not.
-// best is the greatest of all keys. Each look at the row divides the range in question by 8, so that there are at most 21,
-// and usually 2 or 3.
+// best is the greatest of all keys. Each look at the row divides the range in question by 4, so that there are at most 31,
+// and usually 2 to 4.
 template <class Tokens>
 __device__ __forceinline__ u64 threshold(const Tokens& tokens, int vocab, u64 best, u64 need, DrawShared& s) {
   int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
