@@ -1,14 +1,18 @@
 package cpu
 
-// tileTokens is the number of tokens that share one pass over the weights.
-const tileTokens = 4
+// tileTokens is the number of tokens that share one pass over the weights, maxTileTokens
+// the most that a level may take instead.
+const (
+	tileTokens    = 4
+	maxTileTokens = 8
+)
 
 // tileBytes bounds the weights of one kernel call, so that they stay in the first
 // level cache while the tiles of tokens pass over them. It also bounds the time
 // of an assembly call to a few microseconds.
 const tileBytes = 16 << 10
 
-// matMulFunc multiplies groups of packed rows with at most tileTokens tokens:
+// matMulFunc multiplies groups of packed rows with at most a tile's tokens:
 // out[t·ldo + r] for the 16·groups rows. The slices start at the tile's first
 // element; k is 32·blocks.
 type matMulFunc func(out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, blocks int)
@@ -42,8 +46,8 @@ func (o *Ops) MatMul(form Form, out []float32, ldo int, w []byte, groups int, x 
 	step := max(1, tileBytes/groupBytes)
 	for g := 0; g < groups; g += step {
 		n := min(step, groups-g)
-		for t := 0; t < tokens; t += tileTokens {
-			kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], meta[t*blocks:], min(tileTokens, tokens-t), blocks)
+		for t := 0; t < tokens; t += o.tile {
+			kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], meta[t*blocks:], min(o.tile, tokens-t), blocks)
 		}
 	}
 }
@@ -57,7 +61,7 @@ func matMulGeneric(form Form) matMulFunc {
 		groupBytes := l.groupBytes(blocks)
 		var u block
 		for g := range groups {
-			var acc [tileTokens][GroupRows]float32
+			var acc [maxTileTokens][GroupRows]float32
 			for b := range blocks {
 				l.unpack(&u, w[g*groupBytes:][:groupBytes], b)
 				for t := range tokens {

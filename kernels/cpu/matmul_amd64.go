@@ -13,6 +13,20 @@ func byTokens(tiles ...tileFunc) matMulFunc {
 	}
 }
 
+// byEight is byTokens with a function for maxTileTokens tokens.
+func byEight(eight tileFunc, tiles ...tileFunc) matMulFunc {
+	few := byTokens(tiles...)
+	return func(out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, blocks int) {
+		if tokens == maxTileTokens {
+			eight(&out[0], &w[0], &x[0], &meta[0], ldo, groups, blocks)
+			return
+		}
+		for t := 0; t < tokens; t += tileTokens {
+			few(out[t*ldo:], ldo, w, groups, x[t*blocks*BlockColumns:], meta[t*blocks:], min(tileTokens, tokens-t), blocks)
+		}
+	}
+}
+
 // halfTileFunc is tileFunc for 16-bit floats.
 type halfTileFunc func(out *float32, w *byte, x *float32, ldo, groups, k int)
 
@@ -46,13 +60,13 @@ var matMulAVXVNNI = [numForms]matMulFunc{
 
 // matMulAVX512 are those of level AVX512VNNI.
 var matMulAVX512 = [numForms]matMulFunc{
-	FormQ4_1: byTokens(matMulQ4_1AVX512T1, matMulQ4_1AVX512T2, matMulQ4_1AVX512T3, matMulQ4_1AVX512T4),
-	FormQ4_K: byTokens(matMulQ4_KAVX512T1, matMulQ4_KAVX512T2, matMulQ4_KAVX512T3, matMulQ4_KAVX512T4),
-	FormQ5_0: byTokens(matMulQ5_0AVX512T1, matMulQ5_0AVX512T2, matMulQ5_0AVX512T3, matMulQ5_0AVX512T4),
-	FormQ5_1: byTokens(matMulQ5_1AVX512T1, matMulQ5_1AVX512T2, matMulQ5_1AVX512T3, matMulQ5_1AVX512T4),
-	FormQ5_K: byTokens(matMulQ5_KAVX512T1, matMulQ5_KAVX512T2, matMulQ5_KAVX512T3, matMulQ5_KAVX512T4),
-	FormQ6_K: byTokens(matMulQ6_KAVX512T1, matMulQ6_KAVX512T2, matMulQ6_KAVX512T3, matMulQ6_KAVX512T4),
-	FormQ8_0: byTokens(matMulQ8_0AVX512T1, matMulQ8_0AVX512T2, matMulQ8_0AVX512T3, matMulQ8_0AVX512T4),
+	FormQ4_1: byEight(matMulQ4_1AVX512T8, matMulQ4_1AVX512T1, matMulQ4_1AVX512T2, matMulQ4_1AVX512T3, matMulQ4_1AVX512T4),
+	FormQ4_K: byEight(matMulQ4_KAVX512T8, matMulQ4_KAVX512T1, matMulQ4_KAVX512T2, matMulQ4_KAVX512T3, matMulQ4_KAVX512T4),
+	FormQ5_0: byEight(matMulQ5_0AVX512T8, matMulQ5_0AVX512T1, matMulQ5_0AVX512T2, matMulQ5_0AVX512T3, matMulQ5_0AVX512T4),
+	FormQ5_1: byEight(matMulQ5_1AVX512T8, matMulQ5_1AVX512T1, matMulQ5_1AVX512T2, matMulQ5_1AVX512T3, matMulQ5_1AVX512T4),
+	FormQ5_K: byEight(matMulQ5_KAVX512T8, matMulQ5_KAVX512T1, matMulQ5_KAVX512T2, matMulQ5_KAVX512T3, matMulQ5_KAVX512T4),
+	FormQ6_K: byEight(matMulQ6_KAVX512T8, matMulQ6_KAVX512T1, matMulQ6_KAVX512T2, matMulQ6_KAVX512T3, matMulQ6_KAVX512T4),
+	FormQ8_0: byEight(matMulQ8_0AVX512T8, matMulQ8_0AVX512T1, matMulQ8_0AVX512T2, matMulQ8_0AVX512T3, matMulQ8_0AVX512T4),
 }
 
 // The products of 16-bit floats have no integers: AVXVNNI takes those of AVX2.

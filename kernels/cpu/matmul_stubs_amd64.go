@@ -64,6 +64,11 @@ func matMulQ4_1AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gr
 //go:noescape
 func matMulQ4_1AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ4_1AVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulQ4_1AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ4_KAVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -123,6 +128,11 @@ func matMulQ4_KAVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gr
 //
 //go:noescape
 func matMulQ4_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulQ4_KAVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
 // matMulQ5_0AVX2T1 multiplies groups of rows with 1 tokens.
 //
@@ -184,6 +194,11 @@ func matMulQ5_0AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gr
 //go:noescape
 func matMulQ5_0AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ5_0AVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ5_1AVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -243,6 +258,11 @@ func matMulQ5_1AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gr
 //
 //go:noescape
 func matMulQ5_1AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
 // matMulQ5_KAVX2T1 multiplies groups of rows with 1 tokens.
 //
@@ -304,6 +324,11 @@ func matMulQ5_KAVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gr
 //go:noescape
 func matMulQ5_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ5_KAVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ6_KAVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -364,6 +389,11 @@ func matMulQ6_KAVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gr
 //go:noescape
 func matMulQ6_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ6_KAVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ8_0AVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -423,3 +453,8 @@ func matMulQ8_0AVXVNNIT4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gr
 //
 //go:noescape
 func matMulQ8_0AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)

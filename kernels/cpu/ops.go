@@ -8,6 +8,7 @@ package cpu
 type Ops struct {
 	level Level
 
+	tile                  int // tokens of one call of matMul
 	matMul                [numForms]matMulFunc
 	matMulF16, matMulBF16 matMulHalfFunc
 
@@ -62,6 +63,7 @@ func (o *Ops) Pause(n int) { o.pause(n) }
 func generic() *Ops {
 	o := &Ops{
 		level:      Generic,
+		tile:       tileTokens,
 		matMulF16:  matMulHalfGeneric(F32FromF16),
 		matMulBF16: matMulHalfGeneric(f32FromBF16),
 		quantize:   quantizeGeneric,

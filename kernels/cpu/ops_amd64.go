@@ -17,6 +17,7 @@ func (o *Ops) accelerate(level Level) {
 		o.matMul, o.peak = matMulAVXVNNI, peakVectors(peakAVXVNNI, 32)
 	case AVX512VNNI:
 		o.matMul, o.peak = matMulAVX512, peakVectors(peakAVX512, 64)
+		o.tile = maxTileTokens
 	}
 	o.matMulF16, o.matMulBF16 = matMulF16AVX2, matMulBF16AVX2
 	if level == AVX512VNNI {

@@ -13,6 +13,9 @@ type Meta struct {
 	// Pairs holds -16·Σq for each half of the columns, apart for the first two and the
 	// last two of every four: where 16-bit sums of unsigned 5- and 6-bit codes start.
 	Pairs [2][2]int16
+	// Halves holds -32·Σq for each half of the columns: where 32-bit sums of unsigned 6-bit
+	// codes start.
+	Halves [2]int32
 }
 
 // minQuantized is the smallest largest magnitude of a block that is kept. Below
@@ -53,13 +56,15 @@ func quantizeGeneric(q []int8, meta []Meta, x []float32) {
 		inverse := 127 / largest
 		var sum int32
 		var pairs [2][2]int16
+		var halves [2]int32
 		for i, v := range x {
 			n := int32(math.RoundToEven(float64(v * inverse)))
 			q[i] = int8(n)
 			sum += n
 			pairs[i/16][i/2%2] -= 16 * int16(n)
+			halves[i/16] -= 32 * n
 		}
 		d := largest / 127
-		meta[b] = Meta{D: d, DSum: d * float32(sum), Bias: -128 * sum, Pairs: pairs}
+		meta[b] = Meta{D: d, DSum: d * float32(sum), Bias: -128 * sum, Pairs: pairs, Halves: halves}
 	}
 }

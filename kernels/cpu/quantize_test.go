@@ -39,11 +39,13 @@ func TestQuantize(t *testing.T) {
 						t.Fatalf("scale %g for maximum %g", m.D, largest)
 					}
 					var pairs [2][2]int16
+					var halves [2]int32
 					for i, v := range q[32*b:][:32] {
 						pairs[i/16][i%4/2] -= 16 * int16(v)
+						halves[i/16] -= 32 * int32(v)
 					}
-					if m.Pairs != pairs {
-						t.Fatalf("got pairs %d, want %d", m.Pairs, pairs)
+					if m.Pairs != pairs || m.Halves != halves {
+						t.Fatalf("got pairs %d and halves %d, want %d and %d", m.Pairs, m.Halves, pairs, halves)
 					}
 					if m.Bias != -128*sum || m.DSum != m.D*float32(sum) {
 						t.Fatalf("got %+v, want sum %d", m, sum)
@@ -68,7 +70,7 @@ func checkTwin(t *testing.T, q []int8, meta []Meta, x []float32) {
 	}
 	for b, m := range meta {
 		w := twinMeta[b]
-		if err := sameBits([]float32{m.D, m.DSum}, []float32{w.D, w.DSum}); err != nil || m.Bias != w.Bias || m.Pairs != w.Pairs {
+		if err := sameBits([]float32{m.D, m.DSum}, []float32{w.D, w.DSum}); err != nil || m.Bias != w.Bias || m.Pairs != w.Pairs || m.Halves != w.Halves {
 			t.Fatalf("block %d: got %+v, want %+v", b, m, w)
 		}
 	}

@@ -13,7 +13,7 @@ type vector struct {
 	Function string   // the assembly's name without level and number of tokens
 	W        []byte   // packed
 	X        []byte   // int8, or f32 where there is no Meta
-	Meta     []uint32 // [tokens, blocks, 5]
+	Meta     []uint32 // [tokens, blocks, 7]
 	Tokens   int
 	Groups   int
 	Blocks   int // columns of 16-bit floats
@@ -32,7 +32,7 @@ func TestWriteVectors(t *testing.T) {
 	var vectors []vector
 	for _, f := range formats {
 		for _, k := range []int{1, 3, 18} {
-			for tokens := 1; tokens <= tileTokens; tokens++ {
+			for _, tokens := range []int{1, 2, 3, 4, 8} {
 				k := k * f.form.Columns()
 				p := newProblem(t, f, r, 33, k, tokens)
 				v := vector{Function: "matMul" + f.form.String(), W: p.w, Tokens: tokens, Groups: p.groups, Blocks: k / 32, Ldo: p.ldo}
@@ -44,6 +44,7 @@ func TestWriteVectors(t *testing.T) {
 					for _, pair := range m.Pairs {
 						v.Meta = append(v.Meta, uint32(uint16(pair[0]))|uint32(uint16(pair[1]))<<16)
 					}
+					v.Meta = append(v.Meta, uint32(m.Halves[0]), uint32(m.Halves[1]))
 				}
 				for _, y := range p.want {
 					v.Want = append(v.Want, math.Float32bits(y))
@@ -54,7 +55,7 @@ func TestWriteVectors(t *testing.T) {
 	}
 	for _, f := range halfFormats {
 		for _, k := range []int{1, 33, 576} {
-			for tokens := 1; tokens <= tileTokens; tokens++ {
+			for tokens := 1; tokens <= 4; tokens++ {
 				const rows, ldo = 33, 50
 				w, x := make([]byte, PackedHalfBytes(rows, k)), normals(r, tokens*k)
 				if err := f.pack(w, f.source(r, rows, k), rows, k); err != nil {

@@ -73,10 +73,10 @@ func (v form) parts() int {
 // codes unpacks columns 8·pair … 8·pair+3 of a cell into low and the next four into high;
 // bytes is the cell's size. Codes of 8 bits become unsigned, 128 above their value.
 func (v form) codes(f *file, pair, c, bytes int, low, high, scratch string) {
-	and, or, load := "VPAND", "VPOR", "VMOVDQU"
+	and, load := "VPAND", "VMOVDQU"
 	constant := func(name string, word uint32) string { return f.every(name, word) }
 	if bytes == 64 {
-		and, or, load = "VPANDD", "VPORD", "VMOVDQU64"
+		and, load = "VPANDD", "VMOVDQU64"
 		constant = func(name string, _ uint32) string { return constants512[name] }
 	}
 	if v.bits == 8 {
@@ -108,8 +108,12 @@ func (v form) codes(f *file, pair, c, bytes int, low, high, scratch string) {
 		case shift < 0:
 			f.op("VPSRLW $%d, %s, %s", -shift, scratch, scratch)
 		}
-		f.op("%s %s, %s, %s", and, mask, scratch, scratch)
-		f.op("%s %s, %s, %s", or, scratch, reg, reg)
+		if bytes == 64 {
+			f.op("VPTERNLOGD $0xf8, %s, %s, %s", mask, scratch, reg) // reg | scratch & mask
+			continue
+		}
+		f.op("VPAND %s, %s, %s", mask, scratch, scratch)
+		f.op("VPOR %s, %s, %s", scratch, reg, reg)
 	}
 }
 

@@ -9,13 +9,16 @@ import "fmt"
 //	CX blocks     R13 groups      R12, R15  1 and 3 rows of out in bytes
 //	AX header     R14 blocks until the next header
 //
+// Of eight tokens, R12 and R15 point to the fifth one's activations and meta instead, until
+// the group is done; then AX points to its out.
+//
 // Every level adds to the f32 accumulator in the same order, see matMulGeneric.
 const matMulParameters = "out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int"
 
 // Offsets of a Meta's fields.
 const (
-	metaD, metaDSum, metaBias, metaPairs = 0, 4, 8, 12
-	metaBytes                            = 20
+	metaD, metaDSum, metaBias, metaPairs, metaHalves = 0, 4, 8, 12, 20
+	metaBytes                                        = 28
 )
 
 // prefetchAhead is how far the AVX2 forms read weights ahead, in bytes. The hardware stops
@@ -32,13 +35,24 @@ func matMulFile() *file {
 			matMul(f, v, tile256("AVXVNNI", tokens))
 			matMul(f, v, tile512(tokens))
 		}
+		matMul(f, v, tile512(8))
 	}
 	return f
 }
 
-func x(displacement, token int) string { return at(displacement, "DX", token, "R8", "R9") }
+func x(displacement, token int) string {
+	if token >= 4 {
+		return at(displacement, "R12", token-4, "R8", "R9")
+	}
+	return at(displacement, "DX", token, "R8", "R9")
+}
 
-func meta(displacement, token int) string { return at(displacement, "BX", token, "R10", "R11") }
+func meta(displacement, token int) string {
+	if token >= 4 {
+		return at(displacement, "R15", token-4, "R10", "R11")
+	}
+	return at(displacement, "BX", token, "R10", "R11")
+}
 
 // tile is the f32 accumulators of some tokens by 16 rows, a cell for each vector. They
 // live in registers or, if acc is empty, in out itself: a load and a store a block cost
@@ -61,9 +75,11 @@ func tile256(level string, tokens int) tile {
 	return t
 }
 
-// tile512 is a tile of one cell of 16 rows.
+// tile512 is a tile of one cell of 16 rows. Four tokens in flight hide the latency of their
+// sums, so those of eight share registers.
 func tile512(tokens int) tile {
-	return tile{level: "AVX512", tokens: tokens, cells: 1, bytes: 64, acc: regs("Z", 0, tokens), sum: regs("Z", 4, tokens)}
+	sum := regs("Z", 8, 4)
+	return tile{level: "AVX512", tokens: tokens, cells: 1, bytes: 64, acc: regs("Z", 0, tokens), sum: append(sum, sum...)}
 }
 
 func (t tile) cell(token, c int) int { return token*t.cells + c }
@@ -72,7 +88,12 @@ func (t tile) cell(token, c int) int { return token*t.cells + c }
 func (t tile) rows() int { return t.bytes / 4 }
 
 // out addresses a cell in memory.
-func (t tile) out(token, c int) string { return at(t.bytes*c, "DI", token, "R12", "R15") }
+func (t tile) out(token, c int) string {
+	if token >= 4 {
+		return at(t.bytes*c, "AX", token-4, "R12", "R15")
+	}
+	return at(t.bytes*c, "DI", token, "R12", "R15")
+}
 
 func (t tile) each(visit func(token, c int)) {
 	for token := range t.tokens {
@@ -97,20 +118,25 @@ func (t tile) accumulate(f *file, token, c int, scratch string, add func(acc str
 // matMul writes the function of one form on one level for a number of tokens.
 func matMul(f *file, v form, t tile) {
 	f.begin(fmt.Sprintf("matMul%s%sT%d", v.name, t.level, t.tokens), fmt.Sprintf("multiplies groups of rows with %d tokens.", t.tokens), matMulParameters, "")
-	f.load("out", "DI", "w", "SI", "ldo", "R12", "groups", "R13", "blocks", "R8")
-	f.op("SHLQ $2, R12")
+	f.load("out", "DI", "w", "SI", "groups", "R13", "blocks", "R8")
 	f.op("IMUL3Q $%d, R8, R10", metaBytes)
 	f.op("SHLQ $5, R8")
 	if t.tokens > 3 {
 		f.op("LEAQ (R8)(R8*2), R9")
 		f.op("LEAQ (R10)(R10*2), R11")
-		f.op("LEAQ (R12)(R12*2), R15")
+	}
+	if t.tokens <= 4 {
+		t.outStrides(f)
 	}
 	if t.bytes == 64 {
 		v.loadConstants(f)
 	}
 	f.label("group")
 	f.load("x", "DX", "meta", "BX", "blocks", "CX")
+	if t.tokens > 4 {
+		f.op("LEAQ (DX)(R8*4), R12")
+		f.op("LEAQ (BX)(R10*4), R15")
+	}
 	for _, acc := range t.acc {
 		clear(f, acc)
 	}
@@ -141,6 +167,10 @@ func matMul(f *file, v form, t tile) {
 	f.op("ADDQ $%d, SI", v.blockBytes())
 	f.op("ADDQ $32, DX")
 	f.op("ADDQ $%d, BX", metaBytes)
+	if t.tokens > 4 {
+		f.op("ADDQ $32, R12")
+		f.op("ADDQ $%d, R15", metaBytes)
+	}
 	if v.super {
 		f.op("DECQ R14")
 		f.op("JNZ block")
@@ -150,6 +180,10 @@ func matMul(f *file, v form, t tile) {
 		f.op("DECQ CX")
 		f.op("JNZ block")
 	}
+	if t.tokens > 4 {
+		t.outStrides(f)
+		f.op("LEAQ (DI)(R12*4), AX")
+	}
 	if len(t.acc) > 0 {
 		t.each(func(token, c int) { f.op("VMOVUPS %s, %s", t.acc[t.cell(token, c)], t.out(token, c)) })
 	}
@@ -157,6 +191,15 @@ func matMul(f *file, v form, t tile) {
 	f.op("DECQ R13")
 	f.op("JNZ group")
 	f.end()
+}
+
+// outStrides loads one and three rows of out in bytes.
+func (t tile) outStrides(f *file) {
+	f.load("ldo", "R12")
+	f.op("SHLQ $2, R12")
+	if t.tokens > 3 {
+		f.op("LEAQ (R12)(R12*2), R15")
+	}
 }
 
 func clear(f *file, reg string) {

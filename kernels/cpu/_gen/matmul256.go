@@ -43,12 +43,11 @@ func startSums(f *file, v form, t tile, part int, vnni bool) bool {
 	}
 	for token := range t.tokens {
 		switch {
+		case v.halves && vnni:
+			f.op("VPBROADCASTD %s, Y14", meta(metaHalves+4*part, token))
 		case v.halves:
 			f.op("VPBROADCASTD %s, Y14", meta(metaPairs+4*part, token))
 			f.op("VPADDW Y14, Y14, Y14")
-			if vnni {
-				f.op("VPMADDWD %s, Y14, Y14", f.every("ones", 0x00010001))
-			}
 		case v.bits == 5 && !vnni:
 			f.op("VPBROADCASTD %s, Y14", meta(metaPairs, token))
 			f.op("VPBROADCASTD %s, Y15", meta(metaPairs+4, token))

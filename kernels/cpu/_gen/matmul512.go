@@ -21,13 +21,11 @@ func block512(f *file, v form, t tile) {
 	}
 	columns := 8 / v.parts()
 	for token := range t.tokens {
-		acc, sum, scale := t.acc[token], t.sum[token], fmt.Sprintf("Z%d", 8+token)
+		acc, sum, scale := t.acc[token], t.sum[token], fmt.Sprintf("Z%d", 12+token%4)
 		for part := range v.parts() {
 			switch {
 			case v.halves:
-				f.op("VPBROADCASTD %s, %s", meta(metaPairs+4*part, token), sum)
-				f.op("VPADDW %s, %s, %s", sum, sum, sum)
-				f.op("VPMADDWD Z19, %s, %s", sum, sum)
+				f.op("VPBROADCASTD %s, %s", meta(metaHalves+4*part, token), sum)
 			case v.zero == 16:
 				f.op("VPSRAD.BCST $3, %s, %s", meta(metaBias, token), sum)
 			case v.bits == 8:
@@ -61,7 +59,4 @@ func (v form) loadConstants(f *file) {
 		load(constants512["fifths"], "fifths", 0x30303030)
 	}
 	load(constants512["nibbles"], "nibbles", 0x0f0f0f0f)
-	if v.halves {
-		load("Z19", "ones", 0x00010001)
-	}
 }

@@ -364,6 +364,7 @@ func quantize(f *file) {
 	}
 	f.op("VPHADDD X7, X6, X9")
 	f.op("VPHADDD X9, X9, X6")
+	f.op("VPSLLD $5, X6, X10")
 	f.op("VPHADDD X6, X6, X6")
 	f.op("VPACKSSDW Y1, Y0, Y0")
 	f.op("VPACKSSDW Y3, Y2, Y2")
@@ -376,6 +377,7 @@ func quantize(f *file) {
 	f.op("VPXOR X7, X7, X7")
 	f.op("VPSUBD X6, X7, X6")
 	f.op("VMOVD X6, DX")
+	f.op("VPSUBD X10, X7, X10")
 	f.op("VPSLLD $4, X9, X9")
 	f.op("VPSUBD X9, X7, X9")
 	f.op("VPACKSSDW X9, X9, X9")
@@ -385,6 +387,7 @@ func quantize(f *file) {
 	f.op("VMOVSS X5, %d(BX)", metaDSum)
 	f.op("MOVL DX, %d(BX)", metaBias)
 	f.op("VMOVQ X9, %d(BX)", metaPairs)
+	f.op("VMOVQ X10, %d(BX)", metaHalves)
 	f.op("ADDQ $128, SI")
 	f.op("ADDQ $32, DI")
 	f.op("ADDQ $%d, BX", metaBytes)
@@ -400,6 +403,7 @@ func quantize(f *file) {
 	f.op("VMOVAPS X4, X5")
 	f.op("VPXOR Y0, Y0, Y0")
 	f.op("VPXOR X9, X9, X9")
+	f.op("VPXOR X10, X10, X10")
 	f.op("XORL DX, DX")
 	f.op("JMP store")
 }
