@@ -12,6 +12,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/backend/cpu"
 	"github.com/wasmeter/wasmeter/engine/backend/cuda"
 	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
+	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
 
 // The environment's part in a GPU.
@@ -46,9 +47,8 @@ func configured(c *config.Config, logger *slog.Logger) deviceOptions {
 
 // check refuses what no later step can make good.
 func (o deviceOptions) check() error {
-	if strings.HasPrefix(o.name, "cuda") && !cuda.Built {
-		_, err := cuda.Open(cuda.Options{}) // says so
-		return fmt.Errorf("device %s: %w", o.name, err)
+	if strings.HasPrefix(o.name, "cuda") && !driver.Built {
+		return fmt.Errorf("device %s: %w", o.name, driver.ErrNotBuilt)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (o deviceOptions) check() error {
 // open makes the device that computes: auto takes a GPU if this build has CUDA and
 // there is one, and else the CPU.
 func (o deviceOptions) open() (backend.Backend, error) {
-	if o.name == "cpu" || o.name == "auto" && !cuda.Built {
+	if o.name == "cpu" || o.name == "auto" && !driver.Built {
 		return o.openCPU()
 	}
 	_, number, _ := strings.Cut(o.name, ":")

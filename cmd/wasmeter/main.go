@@ -73,7 +73,7 @@ request to sandboxed plugins, which decide what the answer says about it.`,
 	root.SetOut(t.out)
 	root.SetErr(t.err)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(t), newConfig(t), newKeys(t), newModel(t), newPlugin(t), newPull(t), newBench(t), newVersion(t), newCompilePlugin())
+	root.AddCommand(newServe(t), newConfig(t), newKeys(t), newModel(t), newPlugin(t), newPull(t), newBench(t), newSelftest(t), newVersion(t), newCompilePlugin())
 	command, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:

@@ -12,9 +12,6 @@ import (
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
 
-// Built tells whether this build can use CUDA.
-const Built = true
-
 // Backend implements backend.Backend on one device. It is owned by one goroutine at
 // a time; what calls the driver ties it to its thread for as long.
 type Backend struct {

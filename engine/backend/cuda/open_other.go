@@ -3,15 +3,9 @@
 package cuda
 
 import (
-	"errors"
-
 	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
 
-// Built tells whether this build can use CUDA.
-const Built = false
-
-// Open says that this build can't.
-func Open(Options) (backend.Backend, error) {
-	return nil, errors.New("this build has no CUDA: build with -tags cuda")
-}
+// Open says that this build has no CUDA.
+func Open(Options) (backend.Backend, error) { return nil, driver.ErrNotBuilt }
