@@ -76,7 +76,7 @@ func TestServeOnDevices(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.device != "cpu" && os.Getenv("WASMETER_MODEL_TESTS") == "" {
-				t.Skip("a chat takes a minute on the emulated driver: set WASMETER_MODEL_TESTS=1")
+				t.Skip("a chat takes a minute on the emulated driver: `make model cuda-test` runs it")
 			}
 			p := startServe(t, c.environ, model, "--device=auto", "--enable-per-request-metrics", "--max-num-batched-tokens=64", "--max-num-seqs=4")
 			for _, want := range c.logged {

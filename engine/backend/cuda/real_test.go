@@ -76,7 +76,7 @@ func loadReal(t *testing.T, b backend.Backend) model.Model {
 // 49152 logits here, of which torch's best five have a smaller one.
 func TestRealModel(t *testing.T) {
 	if os.Getenv("WASMETER_MODEL_TESTS") == "" {
-		t.Skip("takes a minute on the emulated driver: run `make model && WASMETER_MODEL_TESTS=1 make cuda-test`")
+		t.Skip("takes a minute on the emulated driver: `make model cuda-test` runs it")
 	}
 	for _, c := range []struct {
 		name          string
