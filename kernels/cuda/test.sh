@@ -64,6 +64,11 @@ kernels/cuda/emu/build.sh || { fail "building the emulated driver"; finish; }
 for library in libcuda_emu.so libcuda_emu_checked.so; do
 	step "tests on $library"
 	# shellcheck disable=SC2086
-	WASMETER_CUDA_DRIVER=$PWD/kernels/cuda/emu/build/$library go test -tags cuda -timeout 10m $packages || fail "tests on $library"
+	WASMETER_CUDA_DRIVER=$PWD/kernels/cuda/emu/build/$library go test -tags cuda -count=1 -timeout 10m $packages || fail "tests on $library"
 done
+
+# Without the file these say so; `make model` fetches it.
+step "a real model, served and compared, on libcuda_emu.so"
+WASMETER_MODEL_TESTS=1 WASMETER_CUDA_DRIVER=$PWD/kernels/cuda/emu/build/libcuda_emu.so \
+	go test -tags cuda -count=1 -timeout 10m -run 'TestRealModel|TestServeOnDevices|TestDevicesThatCannotServe|TestSelftest' ./engine/backend/cuda ./cmd/wasmeter || fail "a real model"
 finish
