@@ -1,5 +1,7 @@
 package cpu
 
+import "unsafe"
+
 // tileTokens is the number of tokens that share one pass over the weights, maxTileTokens
 // the most that a level may take instead.
 const (
@@ -11,6 +13,13 @@ const (
 // level cache while the tiles of tokens pass over them. It also bounds the time
 // of an assembly call to a few microseconds.
 const tileBytes = 16 << 10
+
+// passBytes bounds the activations that pass over the weights, so that they stay in the
+// second level cache from one group to the next.
+const (
+	passBytes = 128 << 10
+	metaSize  = int(unsafe.Sizeof(Meta{}))
+)
 
 // matMulFunc multiplies groups of packed rows with at most a tile's tokens:
 // out[t·ldo + r] for the 16·groups rows. The slices start at the tile's first
@@ -44,10 +53,14 @@ func (o *Ops) MatMul(form Form, out []float32, ldo int, w []byte, groups int, x 
 	}
 	kernel := o.matMul[form]
 	step := max(1, tileBytes/groupBytes)
-	for g := 0; g < groups; g += step {
-		n := min(step, groups-g)
-		for t := 0; t < tokens; t += o.tile {
-			kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], meta[t*blocks:], min(o.tile, tokens-t), blocks)
+	pass := max(o.tile, passBytes/(k+blocks*metaSize)&^(o.tile-1))
+	for first := 0; first < tokens; first += pass {
+		last := min(first+pass, tokens)
+		for g := 0; g < groups; g += step {
+			n := min(step, groups-g)
+			for t := first; t < last; t += o.tile {
+				kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], meta[t*blocks:], min(o.tile, last-t), blocks)
+			}
 		}
 	}
 }
