@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"text/template"
 
@@ -44,8 +45,8 @@ var llms = []llm{
 	{name: "Llama-3-8B Q4_K", layers: 32, width: 4096, hidden: 14336, vocab: 128256, heads: 32, kvHeads: 8, headDim: 128, format: kernels.Q4_K},
 }
 
-// step is the fused list of a decode step, as engine/model's llama.go names it.
-func (m *llm) step(t *testing.T, rows int) []op {
+// list is the operations of a step, as engine/model's llama.go names them.
+func (m *llm) list(t testing.TB) []op {
 	matrix := func(rows, cols int) *weight {
 		l, err := kernels.NewLayout(m.format, rows, cols)
 		if err != nil {
@@ -76,8 +77,13 @@ func (m *llm) step(t *testing.T, rows int) []op {
 	}
 	l.Norm(normed, x, norm, 1e-5)
 	l.add(op{kind: logits, w: [maxShared]*weight{embedding}, x: normed})
+	return l.ops
+}
+
+// step is the fused list of a decode step.
+func (m *llm) step(t *testing.T, rows int) []op {
 	few := rows <= 16 // kernels.MaxNormRows
-	return fuse(nil, l.ops, few, few)
+	return fuse(nil, m.list(t), few, few)
 }
 
 // cost is what an operation must move and compute at least: each weight, key and value
@@ -233,5 +239,32 @@ func TestCostsByHand(t *testing.T) {
 	// a context of 1024 positions has 0.13 GB of keys and values.
 	if e := llms[2].estimate(t, gpus[0], 1); e.GB < 15.0 || e.GB > 15.2 || e.Launches != 32*6+2 {
 		t.Errorf("%.3f GB in %d launches, want 15.0 … 15.2 in 194", e.GB, e.Launches)
+	}
+}
+
+// BenchmarkListOfStep: what the host does of a step of 30 layers before a graph is
+// launched, the comparison with the graph's list included.
+func BenchmarkListOfStep(b *testing.B) {
+	want := llms[0].list(b)
+	l := &list{}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.reset()
+		for i := range want {
+			l.add(want[i])
+		}
+		if !slices.Equal(l.ops, want) {
+			b.Fatal("the lists differ")
+		}
+	}
+}
+
+// BenchmarkFuse fuses the same list.
+func BenchmarkFuse(b *testing.B) {
+	list := llms[0].list(b)
+	var fused []op
+	b.ReportAllocs()
+	for b.Loop() {
+		fused = fuse(fused[:0], list, true, true)
 	}
 }
