@@ -12,14 +12,83 @@ namespace emu {
 // The running thread. Every file of the emulator is compiled with -ffixed-r15; only the switch in machine.cpp writes it.
 register Fiber* cur asm("r15");
 
+#ifdef EMU_CHECKED
+NOSAN inline void arrive(unsigned mask, Meeting m) { meet(cur, mask, m); }
+NOSAN inline void barrier() { syncBlock(cur); }
+#else
+#define EMU_INLINE inline __attribute__((always_inline))
+// A thread that waits, and the switch to one that can run (machine.cpp: emu_switch). Inline, so that what is not live is
+// not kept, and so that the processor foresees where the next thread goes on: where this one would.
+EMU_INLINE void park() {
+  Warp* w = cur->warp;
+  unsigned l = cur->lane, ready = w->ready &= ~(1u << l);
+  void* to = ready ? w->sp[__builtin_ctz(ready)] : elsewhere(cur);
+  void** save = &w->sp[l];
+  asm volatile(
+      "push %%rbp\n\tpush %%r15\n\tlea 1f(%%rip), %%rax\n\tpush %%rax\n\tmov %%rsp, (%0)\n\t"
+      "mov %1, %%rsp\n\tpop %%rax\n\tpop %%r15\n\tpop %%rbp\n\tjmp *%%rax\n1:"
+      : "+D"(save), "+S"(to)::"rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
+}
+EMU_INLINE void arrive(unsigned mask, Meeting m) {
+  Warp* w = cur->warp;
+  unsigned l = cur->lane, bit = 1u << l;
+  if (__builtin_expect(!(mask & bit) || mask & ~w->alive, 0)) badMask(cur, mask, m);
+  w->meeting[l] = m;
+  w->mask[l] = mask;
+  unsigned arrived = w->arrived |= bit;
+  if ((arrived & mask) == mask)
+    complete(cur, mask, m);
+  else
+    park();
+}
+EMU_INLINE void barrier() {
+  Block* b = cur->block;
+  if (++b->waiting == b->alive)
+    releaseBlock(cur);
+  else
+    park();
+}
+#endif
+
 template <class T>
 NOSAN inline T shuffled(unsigned mask, T v, unsigned from) {
   static_assert(sizeof(T) <= 8, "a shuffle moves 4 or 8 bytes");
   uint64_t bits = 0;
   memcpy(&bits, &v, sizeof v);
-  bits = shuffle(cur, mask, bits, from);
+  cur->warp->bits[cur->lane] = bits;
+  cur->warp->from[cur->lane] = from & 31;
+  arrive(mask, Meeting::Shuffle);
+  bits = cur->warp->out[cur->lane];
   memcpy(&v, &bits, sizeof v);
   return v;
+}
+NOSAN inline unsigned ballot(unsigned mask, bool vote) {
+  cur->warp->bits[cur->lane] = vote;
+  arrive(mask, Meeting::Ballot);
+  return (unsigned)cur->warp->out[cur->lane];
+}
+NOSAN inline float together(float x, Meeting m) {
+  cur->warp->value[cur->lane] = x;
+  arrive(0xffffffffu, m);
+  return cur->warp->all;
+}
+NOSAN inline void ldmatrix(uint32_t* r, const void* row, unsigned count, Meeting m) {
+  cur->warp->a[cur->lane] = row;
+  cur->warp->to[cur->lane] = r;
+  cur->warp->from[cur->lane] = count;
+  arrive(0xffffffffu, m);
+}
+NOSAN inline void mma(float* d, const uint32_t* a, const uint32_t* b, Meeting m) {
+  cur->warp->to[cur->lane] = d;
+  cur->warp->a[cur->lane] = a;
+  cur->warp->b[cur->lane] = b;
+  arrive(0xffffffffu, m);
+}
+NOSAN inline int count(bool v, unsigned* alive) {
+  vote(cur, v);
+  barrier();
+  return (int)votes(cur, alive);
 }
 }  // namespace emu
 
@@ -242,13 +311,13 @@ template <int N> inline void cp_async_wait() {
 #define EMU_MEMORY asm volatile("" ::: "memory")
 inline void __syncthreads() {
   EMU_MEMORY;
-  emu::syncBlock(emu::cur);
+  emu::barrier();
   EMU_MEMORY;
 }
 NOSAN inline int __syncthreads_count(int vote) {
   unsigned alive;
   EMU_MEMORY;
-  int n = (int)emu::syncBlockCount(emu::cur, vote != 0, &alive);
+  int n = emu::count(vote != 0, &alive);
   EMU_MEMORY;
   return n;
 }
@@ -256,16 +325,16 @@ NOSAN inline int __syncthreads_or(int vote) { return __syncthreads_count(vote) !
 NOSAN inline int __syncthreads_and(int vote) {
   unsigned alive;
   EMU_MEMORY;
-  unsigned n = emu::syncBlockCount(emu::cur, vote != 0, &alive);
+  unsigned n = (unsigned)emu::count(vote != 0, &alive);
   EMU_MEMORY;
   return n == alive;
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu) {
   EMU_MEMORY;
-  emu::syncWarp(emu::cur, mask);
+  emu::arrive(mask, emu::Meeting::Sync);
   EMU_MEMORY;
 }
-inline unsigned __activemask() { return emu::activeMask(emu::cur); }
+NOSAN inline unsigned __activemask() { return emu::cur->warp->ready; }
 // Shuffles within groups of width lanes; out of the group a lane reads itself.
 template <class T>
 NOSAN inline T __shfl_sync(unsigned mask, T v, int from, int width = 32) {
@@ -287,19 +356,19 @@ NOSAN inline T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32) {
   unsigned lane = emu::cur->lane;
   return emu::shuffled(mask, v, (lane & (width - 1u)) >= by ? lane - by : lane);
 }
-NOSAN inline unsigned __ballot_sync(unsigned mask, int vote) { return emu::ballot(emu::cur, mask, vote != 0); }
-NOSAN inline int __any_sync(unsigned mask, int vote) { return emu::ballot(emu::cur, mask, vote != 0) != 0; }
-NOSAN inline int __all_sync(unsigned mask, int vote) { return emu::ballot(emu::cur, mask, vote != 0) == mask; }
+NOSAN inline unsigned __ballot_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0); }
+NOSAN inline int __any_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0) != 0; }
+NOSAN inline int __all_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0) == mask; }
 // One step of the warp each, where the device's are five shuffles; the sum's order is that of the shuffles.
-inline float warp_sum(float x) { return emu::warpSum(emu::cur, x); }
-inline float warp_max(float x) { return emu::warpMax(emu::cur, x); }
+inline float warp_sum(float x) { return emu::together(x, emu::Meeting::Sum); }
+inline float warp_max(float x) { return emu::together(x, emu::Meeting::Max); }
 
-inline void ldmatrix4(uint32_t* r, const void* row) { emu::ldmatrix(emu::cur, r, row, 4, false); }
-inline void ldmatrix2(uint32_t* r, const void* row) { emu::ldmatrix(emu::cur, r, row, 2, false); }
-inline void ldmatrix4_trans(uint32_t* r, const void* row) { emu::ldmatrix(emu::cur, r, row, 4, true); }
-inline void ldmatrix2_trans(uint32_t* r, const void* row) { emu::ldmatrix(emu::cur, r, row, 2, true); }
-inline void mma_bf16(float* d, const uint32_t* a, const uint32_t* b) { emu::mma(emu::cur, d, a, b, false); }
-inline void mma_f16(float* d, const uint32_t* a, const uint32_t* b) { emu::mma(emu::cur, d, a, b, true); }
+inline void ldmatrix4(uint32_t* r, const void* row) { emu::ldmatrix(r, row, 4, emu::Meeting::Ldmatrix); }
+inline void ldmatrix2(uint32_t* r, const void* row) { emu::ldmatrix(r, row, 2, emu::Meeting::Ldmatrix); }
+inline void ldmatrix4_trans(uint32_t* r, const void* row) { emu::ldmatrix(r, row, 4, emu::Meeting::LdmatrixTrans); }
+inline void ldmatrix2_trans(uint32_t* r, const void* row) { emu::ldmatrix(r, row, 2, emu::Meeting::LdmatrixTrans); }
+inline void mma_bf16(float* d, const uint32_t* a, const uint32_t* b) { emu::mma(d, a, b, emu::Meeting::MmaBF16); }
+inline void mma_f16(float* d, const uint32_t* a, const uint32_t* b) { emu::mma(d, a, b, emu::Meeting::MmaF16); }
 
 inline void __nanosleep(unsigned) { emu::nap(emu::cur); }
 inline void __trap() { emu::trap(emu::cur); }

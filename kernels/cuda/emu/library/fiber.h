@@ -13,16 +13,44 @@ namespace emu {
 struct dim {
   unsigned x, y, z;
 };
+struct Fiber;
 struct Warp;
 struct Block {
   dim index, size, grid;  // blockIdx, blockDim, gridDim
   char* dynamic;          // dynamic shared memory
+  unsigned alive;         // threads that have not returned
+  unsigned waiting;       // threads at __syncthreads
 };
+
+// What a warp's lanes meet for. The lane that arrives last does the work of all.
+enum class Meeting : uint8_t { None, Sync, Shuffle, Ballot, Sum, Max, Ldmatrix, LdmatrixTrans, MmaBF16, MmaF16 };
+struct Warp {
+  unsigned index;    // within the block
+  unsigned alive;    // lanes that have not returned
+  unsigned ready;    // lanes that can run, the running one included
+  unsigned arrived;  // lanes that wait in a meeting
+  unsigned memory;   // completed __syncwarp calls: the order of shared memory within the warp
+  float all;         // what a sum or maximum gives to all lanes
+  void* sp[32];      // stack pointers of lanes that do not run
+  // What lanes bring to a meeting, and take from it.
+  Meeting meeting[32];
+  unsigned mask[32];
+  union {
+    uint64_t bits[32];
+    float value[32];
+    struct {
+      void* to[32];
+      const void *a[32], *b[32];
+    };
+  };
+  uint64_t out[32];
+  unsigned from[32];  // the lane that a shuffle reads, the matrices that an ldmatrix loads
+};
+
 // One CUDA thread. It lies at the top of its own stack.
 struct Fiber {
-  void* sp;  // stack pointer while it does not run
   Warp* warp;
-  Block* block;
+  Block* block;  // a Worker begins with it
   unsigned lane, linear;
   dim tid;
   // cp.async copies under way, oldest first; groups[i] is how many copies end with the i-th oldest group.
@@ -34,17 +62,18 @@ struct Fiber {
     unsigned bytes;
   } copies[maxCopies];
 };
+
 // machine.cpp
+void meet(Fiber*, unsigned mask, Meeting);
 void syncBlock(Fiber*);
-unsigned syncBlockCount(Fiber*, bool vote, unsigned* alive);
-void syncWarp(Fiber*, unsigned mask);
-uint64_t shuffle(Fiber*, unsigned mask, uint64_t bits, unsigned from);
-unsigned ballot(Fiber*, unsigned mask, bool vote);
-unsigned activeMask(Fiber*);
-float warpSum(Fiber*, float);
-float warpMax(Fiber*, float);
-void ldmatrix(Fiber*, uint32_t* r, const void* row, int count, bool transposed);
-void mma(Fiber*, float* d, const uint32_t* a, const uint32_t* b, bool half);
+// Steps of the two, which the plain build has inline (emu.h).
+void complete(Fiber*, unsigned mask, Meeting);             // by the lane that arrived last
+void releaseBlock(Fiber*);                                 // by the thread that arrived last
+void* elsewhere(Fiber*);                                   // the stack of a thread of another warp that can run
+[[noreturn]] void badMask(Fiber*, unsigned mask, Meeting);
+
+void vote(Fiber*, bool);                                   // counted at the next __syncthreads
+unsigned votes(Fiber*, unsigned* alive);                   // of the last __syncthreads, and the threads that were there
 void copyAsync(Fiber*, void* to, const void* from, unsigned bytes);
 void copyCommit(Fiber*);
 void copyWait(Fiber*, int left);

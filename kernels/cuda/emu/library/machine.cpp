@@ -65,8 +65,9 @@ void report(const char* format, ...) {
 
 // --- the switch between fibers
 
-// emu_switch(save, to): puts the callee-saved registers on the stack and its address into *save, then goes on with the
-// stack at to. r15 is the running fiber; emu_start is where a new one begins.
+// emu_switch(save, to): puts what must be kept on the stack and its address into *save, then goes on with the stack at to,
+// which some switch left there: where to go on, r15 (the running fiber), rbp. emu.h has it inline, and keeps what is live.
+// emu_start is where a new fiber begins.
 extern "C" void emu_switch(void** save, void* to);
 extern "C" void emu_start();
 asm(R"(
@@ -74,20 +75,24 @@ asm(R"(
 .globl emu_switch
 .hidden emu_switch
 emu_switch:
-	push %rbp
 	push %rbx
 	push %r12
 	push %r13
 	push %r14
+	push %rbp
 	push %r15
+	lea 1f(%rip), %rax
+	push %rax
 	mov %rsp, (%rdi)
 	mov %rsi, %rsp
+	pop %rax
 	pop %r15
-	pop %r14
+	pop %rbp
+	jmp *%rax
+1:	pop %r14
 	pop %r13
 	pop %r12
 	pop %rbx
-	pop %rbp
 	ret
 .globl emu_start
 .hidden emu_start
@@ -97,9 +102,9 @@ emu_start:
 	ud2
 )");
 
-[[noreturn]] static void leave() {
+[[noreturn]] static void leave(Fiber* f) {
   void* unused;
-  emu_switch(&unused, worker->main);
+  emu_switch(&unused, workerOf(f)->main);
   __builtin_unreachable();
 }
 
@@ -111,14 +116,14 @@ void fail(Fiber* f, Result r, const char* format, ...) {
   va_end(a);
   int success = Success;
   if (result.compare_exchange_strong(success, r)) {
-    const dim &b = worker->block.index, &t = f->tid;
-    report("kernel %s block (%u,%u,%u) thread (%u,%u,%u): %s", worker->grid->kernel->name, b.x, b.y, b.z, t.x, t.y, t.z, text);
+    const dim &b = f->block->index, &t = f->tid;
+    report("kernel %s block (%u,%u,%u) thread (%u,%u,%u): %s", workerOf(f)->grid->kernel->name, b.x, b.y, b.z, t.x, t.y, t.z, text);
   }
-  worker->failed = true;
-  leave();
+  workerOf(f)->failed = true;
+  leave(f);
 }
 
-static inline Fiber* lane(Warp* w, unsigned l) { return worker->fibers[w->index * 32 + l]; }
+static inline Fiber* lane(Fiber* f, unsigned l) { return workerOf(f)->fibers[f->warp->index * 32 + l]; }
 
 static const char* name(Meeting m) {
   switch (m) {
@@ -136,72 +141,70 @@ static const char* name(Meeting m) {
 
 // Nobody can run: says who waits where.
 [[noreturn]] static void deadlock(Fiber* f) {
-  Worker* k = worker;
-  if (k->waiting == k->alive) fail(f, LaunchFailed, "deadlock");
+  Worker* k = workerOf(f);
+  unsigned waiting = k->block.waiting, alive = k->block.alive;
   for (unsigned i = 0; i < k->numWarps; i++) {
     Warp* w = &k->warps[i];
     if (!w->arrived) continue;
     unsigned l = __builtin_ctz(w->arrived), absent = w->mask[l] & ~w->arrived;
-    fail(lane(w, l), LaunchFailed, "deadlock: it waits in %s with mask %08x for lanes %08x, which %s; %u of %u threads wait at __syncthreads",
-         name(w->meeting[l]), w->mask[l], absent, absent & ~w->alive ? "have returned" : "wait at __syncthreads or in another meeting", k->waiting, k->alive);
+    fail(k->fibers[i * 32 + l], LaunchFailed, "deadlock: it waits in %s with mask %08x for lanes %08x, which %s; %u of %u threads wait at __syncthreads", name(w->meeting[l]), w->mask[l], absent,
+         absent & ~w->alive ? "have returned" : "wait at __syncthreads or in another meeting", waiting, alive);
   }
-  fail(f, LaunchFailed, "deadlock: %u of %u threads wait at __syncthreads", k->waiting, k->alive);
+  fail(f, LaunchFailed, "deadlock: %u of %u threads wait at __syncthreads", waiting, alive);
 }
 
-// The next fiber that can run, after one of warp w could not go on.
-static Fiber* pick(Fiber* f, Warp* w) {
-  if (w->ready) return lane(w, __builtin_ctz(w->ready));
-  Worker* k = worker;
-  for (unsigned i = w->index + 1; i < k->numWarps; i++)
-    if (k->warps[i].ready) return lane(&k->warps[i], __builtin_ctz(k->warps[i].ready));
-  for (unsigned i = 0; i < w->index; i++)
-    if (k->warps[i].ready) return lane(&k->warps[i], __builtin_ctz(k->warps[i].ready));
+void* elsewhere(Fiber* f) {
+  Worker* k = workerOf(f);
+  for (unsigned n = 1; n < k->numWarps; n++) {
+    Warp* w = &k->warps[(f->warp->index + n) % k->numWarps];
+    if (w->ready) return w->sp[__builtin_ctz(w->ready)];
+  }
   deadlock(f);
 }
-static inline void wait(Fiber* f) {
+// The stack of the next thread that can run.
+static inline void* next(Fiber* f) { return f->warp->ready ? f->warp->sp[__builtin_ctz(f->warp->ready)] : elsewhere(f); }
+static void wait(Fiber* f) {
   f->warp->ready &= ~(1u << f->lane);
-  emu_switch(&f->sp, pick(f, f->warp)->sp);
+  emu_switch(&f->warp->sp[f->lane], next(f));
 }
 
 // --- barriers of a block
 
-static void releaseBlock(Worker* k) {
-  k->waiting = 0;
+void releaseBlock(Fiber* f) {
+  Worker* k = workerOf(f);
+  k->block.waiting = 0;
   k->votesOut = k->votes;
-  k->aliveOut = k->alive;
+  k->aliveOut = k->block.alive;
   k->votes = 0;
   k->interval++;
   for (unsigned i = 0; i < k->numWarps; i++) k->warps[i].ready = k->warps[i].alive;
 }
 void syncBlock(Fiber* f) {
-  Worker* k = worker;
-  if (++k->waiting == k->alive) return releaseBlock(k);
+  if (++f->block->waiting == f->block->alive) return releaseBlock(f);
   wait(f);
 }
-unsigned syncBlockCount(Fiber* f, bool vote, unsigned* alive) {
-  worker->votes += vote;
-  syncBlock(f);
-  *alive = worker->aliveOut;
-  return worker->votesOut;
+void vote(Fiber* f, bool v) { workerOf(f)->votes += v; }
+unsigned votes(Fiber* f, unsigned* alive) {
+  *alive = workerOf(f)->aliveOut;
+  return workerOf(f)->votesOut;
 }
 
 extern "C" __attribute__((visibility("hidden"))) void emu_fiber(Fiber* f) {
-  Worker* k = worker;
-  k->grid->kernel->run(k->grid->arguments);
+  const Grid* g = workerOf(f)->grid;
+  g->kernel->run(g->arguments);
   if (checked && f->numCopies) fail(f, LaunchFailed, "returns with %d cp.async copies that it never waited for", f->numCopies);
   Warp* w = f->warp;
   unsigned bit = 1u << f->lane;
   w->alive &= ~bit;
   w->ready &= ~bit;
-  if (--k->alive == 0) leave();
-  if (k->waiting == k->alive) releaseBlock(k);
+  if (--f->block->alive == 0) leave(f);
+  if (f->block->waiting == f->block->alive) releaseBlock(f);
   void* unused;
-  emu_switch(&unused, pick(f, w)->sp);
+  emu_switch(&unused, next(f));
 }
 
 // --- meetings of a warp
 
-static inline float asFloat(uint64_t b) { return bits<float>((uint32_t)b); }
 void multiply(Warp* w, bool half);                   // matrix.cpp
 void loadMatrices(Warp* w, int count, bool transposed);
 
@@ -212,34 +215,40 @@ static void checkMeeting(Fiber* f, unsigned mask, Meeting m) {
     if (w->meeting[l] != m) fail(f, LaunchFailed, "is in %s while lane %u is in %s", name(m), l, name(w->meeting[l]));
     if (w->mask[l] != mask) fail(f, LaunchFailed, "has mask %08x while lane %u has mask %08x in the same %s", mask, l, w->mask[l], name(m));
     if ((m == Meeting::Ldmatrix || m == Meeting::LdmatrixTrans) && w->from[l] != w->from[f->lane]) fail(f, LaunchFailed, "loads %u matrices while lane %u loads %u", w->from[f->lane], l, w->from[l]);
-    if (m == Meeting::Shuffle && !(mask >> w->from[l] & 1)) fail(lane(w, l), LaunchFailed, "shuffle reads lane %u, which is not in mask %08x", w->from[l], mask);
+    if (m == Meeting::Ldmatrix || m == Meeting::LdmatrixTrans)
+      if (l < 8 * w->from[l]) checkAccess(lane(f, l), (void*)w->a[l], 16, false, true);
+    if (m == Meeting::Shuffle && !(mask >> w->from[l] & 1)) fail(lane(f, l), LaunchFailed, "shuffle reads lane %u, which is not in mask %08x", w->from[l], mask);
   }
 }
 
-static void complete(Fiber* f, unsigned mask, Meeting m) {
+void complete(Fiber* f, unsigned mask, Meeting m) {
   Warp* w = f->warp;
   if (checked) checkMeeting(f, mask, m);
   switch (m) {
     case Meeting::Sync: w->memory++; break;
     case Meeting::Shuffle:
-      for (unsigned l = 0; l < 32; l++) w->out[l] = mask >> l & 1 ? w->bits[w->from[l]] : w->out[l];
+      for (unsigned l = 0; l < 32; l++)
+        if (mask >> l & 1) w->out[l] = w->bits[w->from[l]];
       break;
     case Meeting::Ballot: {
       unsigned votes = 0;
       for (unsigned l = 0; l < 32; l++) votes |= (unsigned)w->bits[l] << l;
-      for (unsigned l = 0; l < 32; l++) w->out[l] = mask >> l & 1 ? votes & mask : w->out[l];
+      for (unsigned l = 0; l < 32; l++)
+        if (mask >> l & 1) w->out[l] = votes & mask;
       break;
     }
-    case Meeting::Sum: {  // all lanes end with the same sum, as x[l] + x[l^o] is the same in both
+    case Meeting::Sum: {  // all lanes have the same sum, as x[l] + x[l^o] is the same in both
+      float* v = w->value;
       for (unsigned o = 16; o; o >>= 1)
-        for (unsigned l = 0; l < o; l++) w->value[l] += w->value[l + o];
-      for (unsigned l = 0; l < 32; l++) w->out[l] = bits<uint32_t>(w->value[0]);
+        for (unsigned l = 0; l < o; l++) v[l] += v[l + o];
+      w->all = v[0];
       break;
     }
     case Meeting::Max: {
+      float* v = w->value;
       for (unsigned o = 16; o; o >>= 1)
-        for (unsigned l = 0; l < o; l++) w->value[l] = fmaxf(w->value[l], w->value[l + o]);
-      for (unsigned l = 0; l < 32; l++) w->out[l] = bits<uint32_t>(w->value[0]);
+        for (unsigned l = 0; l < o; l++) v[l] = fmaxf(v[l], v[l + o]);
+      w->all = v[0];
       break;
     }
     case Meeting::Ldmatrix: loadMatrices(w, w->from[f->lane], false); break;
@@ -248,61 +257,23 @@ static void complete(Fiber* f, unsigned mask, Meeting m) {
     case Meeting::MmaF16: multiply(w, true); break;
     case Meeting::None: break;
   }
+  w->arrived &= ~mask;
+  w->ready |= mask;
 }
 
-static inline void meet(Fiber* f, unsigned mask, Meeting m) {
+void badMask(Fiber* f, unsigned mask, Meeting m) {
+  if (!(mask >> f->lane & 1)) fail(f, LaunchFailed, "calls %s without its own bit in mask %08x", name(m), mask);
+  fail(f, LaunchFailed, "calls %s with mask %08x, which names lanes that have returned or do not exist (%08x are there)", name(m), mask, f->warp->alive);
+}
+void meet(Fiber* f, unsigned mask, Meeting m) {
   Warp* w = f->warp;
   unsigned bit = 1u << f->lane;
-  if (!(mask & bit)) fail(f, LaunchFailed, "calls %s without its own bit in mask %08x", name(m), mask);
-  if (mask & ~w->alive) fail(f, LaunchFailed, "calls %s with mask %08x, which names lanes that have returned or do not exist (%08x are there)", name(m), mask, w->alive);
+  if (!(mask & bit) || mask & ~w->alive) badMask(f, mask, m);
   w->meeting[f->lane] = m;
   w->mask[f->lane] = mask;
   w->arrived |= bit;
-  if ((w->arrived & mask) == mask) {
-    complete(f, mask, m);
-    w->arrived &= ~mask;
-    w->ready |= mask;
-    return;
-  }
+  if ((w->arrived & mask) == mask) return complete(f, mask, m);
   wait(f);
-}
-void syncWarp(Fiber* f, unsigned mask) { meet(f, mask, Meeting::Sync); }
-uint64_t shuffle(Fiber* f, unsigned mask, uint64_t b, unsigned from) {
-  f->warp->bits[f->lane] = b;
-  f->warp->from[f->lane] = from & 31;
-  meet(f, mask, Meeting::Shuffle);
-  return f->warp->out[f->lane];
-}
-unsigned ballot(Fiber* f, unsigned mask, bool vote) {
-  f->warp->bits[f->lane] = vote;
-  meet(f, mask, Meeting::Ballot);
-  return (unsigned)f->warp->out[f->lane];
-}
-unsigned activeMask(Fiber* f) { return f->warp->ready; }
-float warpSum(Fiber* f, float x) {
-  f->warp->value[f->lane] = x;
-  meet(f, ~0u, Meeting::Sum);
-  return asFloat(f->warp->out[f->lane]);
-}
-float warpMax(Fiber* f, float x) {
-  f->warp->value[f->lane] = x;
-  meet(f, ~0u, Meeting::Max);
-  return asFloat(f->warp->out[f->lane]);
-}
-void ldmatrix(Fiber* f, uint32_t* r, const void* row, int count, bool transposed) {
-  Warp* w = f->warp;
-  if (checked && f->lane < 8u * count) checkAccess(f, (void*)row, 16, false, true);
-  w->a[f->lane] = row;
-  w->to[f->lane] = r;
-  w->from[f->lane] = count;
-  meet(f, ~0u, transposed ? Meeting::LdmatrixTrans : Meeting::Ldmatrix);
-}
-void mma(Fiber* f, float* d, const uint32_t* a, const uint32_t* b, bool half) {
-  Warp* w = f->warp;
-  w->to[f->lane] = d;
-  w->a[f->lane] = a;
-  w->b[f->lane] = b;
-  meet(f, ~0u, half ? Meeting::MmaF16 : Meeting::MmaBF16);
 }
 
 // --- cp.async
@@ -340,7 +311,7 @@ void copyWait(Fiber* f, int left) {
 void nap(Fiber* f) {
   Warp* w = f->warp;
   unsigned others = w->ready & ~(1u << f->lane), after = others & ~((2u << f->lane) - 1);
-  if (others) emu_switch(&f->sp, lane(w, __builtin_ctz(after ? after : others))->sp);
+  if (others) emu_switch(&w->sp[f->lane], w->sp[__builtin_ctz(after ? after : others)]);
 }
 void trap(Fiber* f) { fail(f, LaunchFailed, "__trap"); }
 void assertFailed(Fiber* f, const char* what, const char* file, int line) { fail(f, Assert, "%s:%d: assertion %s", file, line, what); }
@@ -350,7 +321,12 @@ void assertFailed(Fiber* f, const char* what, const char* file, int line) { fail
 static void prepare() {
   if (worker) return;
   Worker* k = worker = (Worker*)mmap(0, sizeof(Worker), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  k->stacks = (char*)mmap(0, stackBytes * maxThreads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  size_t size = stackBytes * maxThreads;
+  k->stacks = (char*)mmap(0, size + stackBytes * 32, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Large pages, as each fiber's stack is a page or two of its own otherwise. A stack that overflows runs into the next
+  // one; the checked build, whose frames are larger, sees that.
+  k->stacks = (char*)(((uintptr_t)k->stacks + stackBytes * 32 - 1) / (stackBytes * 32) * (stackBytes * 32));
+  madvise(k->stacks, size, MADV_HUGEPAGE);
   k->block.dynamic = (char*)mmap(0, maxDynamic, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (unsigned i = 0; i < maxThreads; i++) {
     // Tops at different distances, or all fibers' hot lines would share a few sets of the cache.
@@ -369,7 +345,6 @@ static void runBlock(Worker* k, const Grid* g, dim index) {
   unsigned n = g->threads.x * g->threads.y * g->threads.z;
   Block& b = k->block;
   if (n != k->numThreads || b.size.x != g->threads.x || b.size.y != g->threads.y) {
-    for (; k->guarded < n; k->guarded++) mprotect(k->stacks + stackBytes * k->guarded, 4096, PROT_NONE);
     for (unsigned i = 0; i < n; i++) k->fibers[i]->tid = {i % g->threads.x, i / g->threads.x % g->threads.y, i / g->threads.x / g->threads.y};
     k->numThreads = n;
     k->numWarps = (n + 31) / 32;
@@ -379,8 +354,8 @@ static void runBlock(Worker* k, const Grid* g, dim index) {
   b.grid = g->blocks;
   k->grid = g;
   k->failed = false;
-  k->alive = n;
-  k->waiting = k->votes = 0;
+  b.alive = n;
+  b.waiting = k->votes = 0;
   if (g->dynamic) memset(b.dynamic, 0xff, g->dynamic);
   for (unsigned i = 0; i < k->numWarps; i++) {
     Warp& w = k->warps[i];
@@ -391,16 +366,16 @@ static void runBlock(Worker* k, const Grid* g, dim index) {
   for (unsigned i = 0; i < n; i++) {
     Fiber* f = k->fibers[i];
     f->numCopies = f->numGroups = 0;
-    // What emu_switch takes from a stack: r15, five registers that nobody has set, and where to go. At emu_start the
-    // stack is aligned to 16 bytes, as it must be before a call.
-    void** sp = (void**)f - 9;
-    sp[0] = f;
-    sp[6] = (void*)emu_start;
-    f->sp = sp;
+    // What a switch takes from a stack. At emu_start the stack is aligned to 16 bytes, as it must be before a call.
+    void** sp = (void**)f - 5;
+    sp[0] = (void*)emu_start;
+    sp[1] = f;
+    sp[2] = nullptr;
+    f->warp->sp[f->lane] = sp;
   }
   k->interval++;
   k->first = k->interval;
-  emu_switch(&k->main, k->fibers[0]->sp);
+  emu_switch(&k->main, k->warps[0].sp[0]);
 }
 
 static void share(Grid* g) {

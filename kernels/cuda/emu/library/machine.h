@@ -20,31 +20,8 @@ constexpr bool checked = false;
 enum Result { Success = 0, IllegalAddress = 700, MisalignedAddress = 716, Assert = 710, LaunchFailed = 719 };
 
 constexpr unsigned maxThreads = 1024;                // of a block
-constexpr size_t stackBytes = 64 << 10;              // of a fiber, with one page below it that faults
+constexpr size_t stackBytes = 64 << 10;              // of a fiber
 constexpr size_t maxDynamic = 232448;                // bytes of dynamic shared memory, as on compute capability 9.0
-
-// What a lane brought to a warp's meeting, and what the meeting is for. The lane that arrives last does the work for all.
-enum class Meeting : uint8_t { None, Sync, Shuffle, Ballot, Sum, Max, Ldmatrix, LdmatrixTrans, MmaBF16, MmaF16 };
-struct Warp {
-  unsigned index;    // within the block
-  unsigned alive;    // lanes that have not returned
-  unsigned ready;    // lanes that can run, the running one included
-  unsigned arrived;  // lanes that wait in a meeting
-  unsigned memory;   // completed __syncwarp calls: the order of shared memory within the warp
-  Fiber* fibers;     // of 32 lanes, by stride
-  Meeting meeting[32];
-  unsigned mask[32];
-  union {
-    uint64_t bits[32];
-    float value[32];
-    struct {
-      void* to[32];
-      const void *a[32], *b[32];
-    };
-  };
-  uint64_t out[32];
-  unsigned from[32];  // the lane that a shuffle reads, the matrices that an ldmatrix loads
-};
 
 // One call of a kernel: shared by the workers, which take its blocks by number.
 struct Grid {
@@ -60,12 +37,11 @@ struct Grid {
 struct Shadow;
 // A worker runs blocks on one operating system thread.
 struct Worker {
-  Block block;
-  unsigned numThreads, numWarps, alive, waiting, votes, votesOut, aliveOut;
+  Block block;  // first: Fiber::block leads here
+  unsigned numThreads, numWarps, votes, votesOut, aliveOut;
   Warp warps[maxThreads / 32];
   Fiber* fibers[maxThreads];
   char* stacks;         // maxThreads of stackBytes
-  unsigned guarded;     // stacks whose guard page is set
   void* main;           // stack pointer of the worker while fibers run
   bool failed;
   const Grid* grid;
@@ -76,6 +52,7 @@ struct Worker {
   uint32_t interval, first;      // barrier intervals since the start; the first of this block
 };
 extern thread_local Worker* worker;
+inline Worker* workerOf(Fiber* f) { return (Worker*)f->block; }
 
 // Runs a grid to its end, or to its first failure.
 void run(Grid*);

@@ -54,14 +54,22 @@ static void multiply(Warp* w) {
     memcpy(&d[g][t], z, 8);
     memcpy(&d[g + 8][t], z + 2, 8);
   }
-  for (int i = 0; i < 16; i += 4) {
-    __m256 s[4];
-    for (int r = 0; r < 4; r++) s[r] = _mm256_load_ps(d[i + r]);
+  for (int i = 0; i < 16; i += 8) {  // 8 rows at once: as many sums as hide the latency
+    __m256 s0 = _mm256_load_ps(d[i]), s1 = _mm256_load_ps(d[i + 1]), s2 = _mm256_load_ps(d[i + 2]), s3 = _mm256_load_ps(d[i + 3]);
+    __m256 s4 = _mm256_load_ps(d[i + 4]), s5 = _mm256_load_ps(d[i + 5]), s6 = _mm256_load_ps(d[i + 6]), s7 = _mm256_load_ps(d[i + 7]);
     for (int k = 0; k < 16; k++) {
       __m256 row = _mm256_load_ps(b[k]);
-      for (int r = 0; r < 4; r++) s[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + r][k]), row, s[r]);
+      s0 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i][k]), row, s0);
+      s1 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + 1][k]), row, s1);
+      s2 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + 2][k]), row, s2);
+      s3 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + 3][k]), row, s3);
+      s4 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + 4][k]), row, s4);
+      s5 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + 5][k]), row, s5);
+      s6 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + 6][k]), row, s6);
+      s7 = _mm256_fmadd_ps(_mm256_broadcast_ss(&a[i + 7][k]), row, s7);
     }
-    for (int r = 0; r < 4; r++) _mm256_store_ps(d[i + r], s[r]);
+    _mm256_store_ps(d[i], s0), _mm256_store_ps(d[i + 1], s1), _mm256_store_ps(d[i + 2], s2), _mm256_store_ps(d[i + 3], s3);
+    _mm256_store_ps(d[i + 4], s4), _mm256_store_ps(d[i + 5], s5), _mm256_store_ps(d[i + 6], s6), _mm256_store_ps(d[i + 7], s7);
   }
   for (int l = 0; l < 32; l++) {
     int g = l / 4, t = l % 4 * 2;
