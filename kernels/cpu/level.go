@@ -19,12 +19,17 @@ const (
 	AVXVNNI
 	// AVX512VNNI adds to AVX2 AVX-512 F, BW, VL and VNNI (Cascade Lake, Zen 4 and later).
 	AVX512VNNI
+	// NEON needs the dot products of Armv8.2 (asimddp: Neoverse N1, Cortex-A76, Apple M1
+	// and later).
+	NEON
+
+	numLevels
 )
 
 // EnvLevel is the environment variable that forces a level.
 const EnvLevel = "WASMETER_CPU"
 
-var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVXVNNI: "avxvnni", AVX512VNNI: "avx512vnni"}
+var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVXVNNI: "avxvnni", AVX512VNNI: "avx512vnni", NEON: "neon"}
 
 // String returns the name that ParseLevel reads.
 func (l Level) String() string {
@@ -66,7 +71,7 @@ func FromEnv(getenv func(string) string) (Level, error) {
 // their order.
 func Levels() []Level {
 	var levels []Level
-	for l := Generic; l <= AVX512VNNI; l++ {
+	for l := range numLevels {
 		if l.supported() {
 			levels = append(levels, l)
 		}

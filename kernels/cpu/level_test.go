@@ -89,13 +89,13 @@ func intact(t *testing.T, x []float32) {
 }
 
 func TestParseLevel(t *testing.T) {
-	for _, l := range []Level{Generic, AVX2, AVXVNNI, AVX512VNNI} {
+	for _, l := range []Level{Generic, AVX2, AVXVNNI, AVX512VNNI, NEON} {
 		got, err := ParseLevel(strings.ToUpper(l.String()))
 		if err != nil || got != l {
 			t.Errorf("ParseLevel(%q) = %v, %v", strings.ToUpper(l.String()), got, err)
 		}
 	}
-	if _, err := ParseLevel("sse9"); err == nil || !strings.Contains(err.Error(), "generic, avx2, avxvnni, avx512vnni") {
+	if _, err := ParseLevel("sse9"); err == nil || !strings.Contains(err.Error(), "generic, avx2, avxvnni, avx512vnni, neon") {
 		t.Errorf("ParseLevel(sse9): got error %v, want the allowed names", err)
 	}
 }
@@ -118,7 +118,7 @@ func TestFromEnv(t *testing.T) {
 	if _, err := FromEnv(env("fast")); err == nil || !strings.Contains(err.Error(), EnvLevel) {
 		t.Errorf("fast: got error %v, want one that names the variable", err)
 	}
-	for l := Generic; l <= AVX512VNNI; l++ {
+	for l := range numLevels {
 		if slices.Contains(Levels(), l) {
 			continue
 		}

@@ -19,6 +19,12 @@ import (
 func main() {
 	dir := flag.String("o", ".", "directory to write to")
 	flag.Parse()
+	write := func(name, suffix, text string) {
+		if err := os.WriteFile(filepath.Join(*dir, name+suffix), []byte(text), 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "write kernels:", err)
+			os.Exit(1)
+		}
+	}
 	for name, f := range map[string]*file{
 		"matmul":      matMulFile(),
 		"row":         rowFile(),
@@ -27,12 +33,15 @@ func main() {
 		"matmul_half": halfFile(),
 		"weight":      weightFile(),
 	} {
-		for suffix, text := range map[string]string{"_amd64.s": f.assembly(), "_stubs_amd64.go": f.declarations()} {
-			path := filepath.Join(*dir, name+suffix)
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				fmt.Fprintln(os.Stderr, "write kernels:", err)
-				os.Exit(1)
-			}
-		}
+		write(name, "_amd64.s", f.assembly())
+		write(name, "_stubs_amd64.go", f.declarations())
+	}
+	for name, f := range map[string]*neonFile{
+		"matmul":    neonMatMulFile(),
+		"attention": neonAttentionFile(),
+		"speed":     neonSpeedFile(),
+	} {
+		write(name, "_arm64.s", f.assembly())
+		write(name, "_stubs_arm64.go", f.declarations())
 	}
 }
