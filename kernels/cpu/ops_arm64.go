@@ -2,8 +2,8 @@
 
 package cpu
 
-// accelerate replaces the twins by what the level has. The row operations are
-// plain Go here.
+// accelerate replaces the twins by what the level has. The cheaper row operations
+// stay in plain Go, as those on 8-bit keys and values do.
 func (o *Ops) accelerate(level Level) {
 	o.level = level
 	if level != NEON {
@@ -12,5 +12,7 @@ func (o *Ops) accelerate(level Level) {
 	o.matMul = matMulNEON
 	o.matMulF16, o.matMulBF16 = matMulF16NEON, matMulBF16NEON
 	o.scoresF16, o.accumF16 = scoresF16NEON, accumF16NEON
+	o.dot, o.expSum = dotWithNEON, expSumWithNEON
+	o.siluMul, o.geluMul = siluMulWithNEON, geluMulWithNEON
 	o.read, o.peak = readNEONBytes, peakDots
 }

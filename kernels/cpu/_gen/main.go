@@ -39,6 +39,7 @@ func main() {
 	for name, f := range map[string]*neonFile{
 		"matmul":    neonMatMulFile(),
 		"attention": neonAttentionFile(),
+		"row":       neonRowFile(),
 		"speed":     neonSpeedFile(),
 	} {
 		write(name, "_arm64.s", f.assembly())
