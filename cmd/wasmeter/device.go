@@ -86,13 +86,18 @@ func (o deviceOptions) openCPU() (backend.Backend, error) {
 // cacheMemory is the memory for keys and values: what is configured, and on a device
 // that says how much it has left, no more than that. There the configuration's
 // default is no bound.
-func cacheMemory(c *config.Config, b backend.Backend) int64 {
+func cacheMemory(c *config.Config, b backend.Backend) (int64, error) {
 	s, ok := b.(backend.Sizer)
-	switch {
-	case !ok:
-		return c.Engine.KVCacheMemory
-	case c.Origin("engine.kv_cache_memory").Layer == config.LayerDefault:
-		return s.KVMemory()
+	if !ok {
+		return c.Engine.KVCacheMemory, nil
 	}
-	return min(c.Engine.KVCacheMemory, s.KVMemory())
+	left := s.KVMemory()
+	switch {
+	case left == 0:
+		return 0, fmt.Errorf("engine.gpu_memory_utilization: %g leaves no memory for keys and values on %s beside the weights; raise it, free memory of the GPU, or use a file of smaller weights",
+			c.Device.GPUMemoryUtilization, b.Name())
+	case c.Origin("engine.kv_cache_memory").Layer == config.LayerDefault:
+		return left, nil
+	}
+	return min(c.Engine.KVCacheMemory, left), nil
 }

@@ -130,6 +130,7 @@ func TestDevicesThatCannotServe(t *testing.T) {
 	}{
 		{"no driver", []string{envDriver + "=libcuda-of-nobody.so.1"}, []string{"--device=cuda"}, []string{"device cuda: ", "there is no CUDA driver"}},
 		{"no such device", []string{envDriver + "=" + emulated}, []string{"--device=cuda:9"}, []string{"device cuda:9: ", "device 9 does not exist: the driver shows 1"}},
+		{"no memory for the cache", []string{envDriver + "=" + emulated, "CUDA_EMU=memory=256M"}, []string{"--device=cuda", "--gpu-memory-utilization=0.7"}, []string{"engine.gpu_memory_utilization: 0.7 leaves no memory for keys and values"}},
 		{"too little memory", []string{envDriver + "=" + emulated, "CUDA_EMU=memory=64M"}, []string{"--device=cuda"}, []string{"the weights take", "gpu_memory_utilization 0.9", "smaller weights"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -143,6 +144,23 @@ func TestDevicesThatCannotServe(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBenchOnDevice: the same rows as on the CPU, under the GPU's name.
+func TestBenchOnDevice(t *testing.T) {
+	emulatedDriver(t)
+	path := tinyModelFile(t)
+	code, out, fault := command(t, nil, "bench", path, "--device", "cuda", "-p", "20", "-n", "3", "-r", "1", "--json")
+	var results []benchResult
+	if err := json.Unmarshal([]byte(out), &results); code != 0 || err != nil {
+		t.Fatalf("exit %d, %v: %s", code, err, fault)
+	}
+	if len(results) != 2 || results[0].Test != "pp20" || results[1].Test != "tg3" || !strings.HasPrefix(results[0].Device, "cuda:0 ") || results[0].Threads != 0 || results[0].Mean <= 0 {
+		t.Errorf("results %+v", results)
+	}
+	if code, _, fault := command(t, nil, "bench", path, "--device", "cuda", "--kv-cache-type", "q8_0"); code != 1 || !strings.Contains(fault, "not supported on CUDA: use f16") {
+		t.Errorf("a cache of q8_0: exit %d, %s", code, fault)
 	}
 }
 

@@ -142,7 +142,7 @@ func serve(ctx context.Context, t terminal, c *config.Config, open func(context.
 		Plugins:        func() []metrics.LoadedPlugin { return loaded(plugins.current) },
 	})
 	options := c.Engine
-	options.KVCacheMemory = cacheMemory(c, model.device)
+	options.KVCacheMemory = model.kvMemory
 	options.Logger, options.Listener = logger, counted.metrics.Listener()
 	options.Speculative.Draft, options.Speculative.DraftTokenizer = model.draft, model.draftTokenizer
 	e, err := engine.New(model.model, model.tokenizer, options)

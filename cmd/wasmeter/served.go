@@ -34,6 +34,8 @@ type served struct {
 	size int64
 	// device computes; the model owns it. Nil for sim.
 	device backend.Backend
+	// kvMemory is the memory for keys and values, in bytes.
+	kvMemory int64
 }
 
 // close gives the files back, after the engine has closed the models.
@@ -59,17 +61,30 @@ func loadModel(ctx context.Context, t terminal, c *config.Config, logger *slog.L
 	if len(c.Model.ServedNames) > 0 {
 		s.names = c.Model.ServedNames
 	}
-	if c.Draft.Path == "" {
-		return s, nil
+	if c.Draft.Path != "" {
+		d, err := loadOne(ctx, t, c, c.Draft.Path, logger)
+		if err != nil {
+			s.abandon(logger)
+			return nil, fmt.Errorf("engine.speculative.model: %w", err)
+		}
+		s.draft, s.draftTokenizer, s.files = d.model, d.tokenizer, append(s.files, d.files...)
 	}
-	d, err := loadOne(ctx, t, c, c.Draft.Path, logger)
-	if err != nil {
-		_ = s.model.Close() // the first error is the one to tell
-		s.close(logger)
-		return nil, fmt.Errorf("engine.speculative.model: %w", err)
+	// What is left is known when all weights are loaded.
+	if s.kvMemory, err = cacheMemory(c, s.device); err != nil {
+		s.abandon(logger)
+		return nil, err
 	}
-	s.draft, s.draftTokenizer, s.files = d.model, d.tokenizer, append(s.files, d.files...)
 	return s, nil
+}
+
+// abandon closes all that no engine owns yet. The error that led to it is the one to
+// tell.
+func (s *served) abandon(logger *slog.Logger) {
+	_ = s.model.Close()
+	if s.draft != nil {
+		_ = s.draft.Close()
+	}
+	s.close(logger)
 }
 
 // loadOne opens a model by its path or its name in a hub.
@@ -179,7 +194,7 @@ func simulate(_ context.Context, _ terminal, c *config.Config, _ *slog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	s := &served{names: c.Model.ServedNames, model: m, tokenizer: t}
+	s := &served{names: c.Model.ServedNames, model: m, tokenizer: t, kvMemory: c.Engine.KVCacheMemory}
 	if len(s.names) == 0 {
 		s.names = []string{"sim"}
 	}

@@ -107,11 +107,20 @@ func (b *Backend) Plan(tensors []gguf.Tensor) error {
 	return nil
 }
 
-// KVMemory implements backend.Sizer: what is left of the budget, less what steps
-// will need.
+// KVMemory implements backend.Sizer: what is left of the budget, or of the device if
+// another model has been loaded onto it since, less what steps will need.
 func (b *Backend) KVMemory() int64 {
+	m := &b.memory
+	left := m.budget - m.taken
+	if err := b.entered(func() error {
+		free, _, err := b.device.Memory()
+		left = min(left, free-(m.free-m.budget))
+		return err
+	}); err != nil {
+		return 0 // the cache would be the next to fail
+	}
 	logits := 4 * int64(b.logitsRows()) * int64(b.widest)
-	return max(0, b.memory.budget-b.memory.taken-logits-stepMemory)
+	return max(0, left-logits-stepMemory)
 }
 
 // stepMemory is kept for the integers of steps, the kernels' own scratch and what

@@ -17,14 +17,14 @@ func (b *Backend) Sync() error {
 	if b.lost != nil {
 		return b.lost
 	}
-	if b.err != nil {
-		return b.err
-	}
 	b.steps++
-	err := b.device.Enter()
+	err := b.err
 	if err == nil {
-		err = b.step()
-		b.device.Leave()
+		err = b.device.Enter()
+		if err == nil {
+			err = b.step()
+			b.device.Leave()
+		}
 	}
 	b.out.sampled = 0
 	switch {
