@@ -39,7 +39,7 @@ const (
 	// The time away begins with the first and is at most the second: what a
 	// neighbour who stays costs in failed returns, and how long one who has left is
 	// still believed to be there.
-	minCrewPause, maxCrewPause = 16 * time.Millisecond, 512 * time.Millisecond
+	minCrewPause, maxCrewPause = 16 * time.Millisecond, 1024 * time.Millisecond
 	// crewLook is the time between two looks at what the caller's thread has used.
 	crewLook = time.Millisecond
 )
