@@ -81,9 +81,10 @@ const (
 	vectorPartial = 512
 	// skinnyStep and tileStep are the columns of a stage of shared memory.
 	skinnyStep, tileStep = 128, 64
-	// maxShared is the most shared memory that a launch asks for: the least that the
-	// devices have for one block, 99 KiB (compute capability 8.9).
-	maxShared = 99 << 10
+	// maxShared is the most dynamic shared memory that a launch asks for: with what is
+	// static, it stays below the least that a device has for a block, 99 KiB (compute
+	// capability 8.9).
+	maxShared = 96 << 10
 )
 
 // shared is the dynamic shared memory of a block: two stages of rows of weights and of

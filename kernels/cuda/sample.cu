@@ -192,7 +192,7 @@ struct ByLogit {  // each counts 1
   const float* logits;
   __device__ __forceinline__ u64 key(int i) const { return logit_key(logits[i], i); }
   __device__ __forceinline__ u64 value(u64) const { return 1; }
-  // Where a first look is worth it: n = 1 … PIVOTS, descending.
+  // Where a first look is worth it: n = 1 … PIVOTS-1, descending.
   __device__ __forceinline__ u64 look(int n, u64 best) const { return make_key(ordinal(key_logit(best) - (float)(1 << 2 * n) / 4), ID_MASK); }
 };
 struct ByWeight {  // each counts its weight
@@ -254,7 +254,7 @@ __device__ __forceinline__ u64 threshold(const Tokens& tokens, int vocab, u64 be
     unsigned count[PIVOTS] = {};
 #pragma unroll
     for (int j = 0; j < PIVOTS; j++) {  // descending
-      pivot[j] = pass == 0 ? tokens.look(j + 1, best) : hi - (hi - lo) / (PIVOTS + 1) * (j + 1);
+      pivot[j] = pass > 0 ? hi - (hi - lo) / (PIVOTS + 1) * (j + 1) : j < PIVOTS - 1 ? tokens.look(j + 1, best) : 1;
       pivot[j] = min(max(pivot[j], lo), hi);
     }
     for (int i = tid; i < vocab; i += DRAW_THREADS) {
@@ -275,6 +275,8 @@ __device__ __forceinline__ u64 threshold(const Tokens& tokens, int vocab, u64 be
       s.sums[tid] = total;
     }
     __syncthreads();
+    // The first look's last pivot is 1: below it, nothing is drawn.
+    if (pass == 0 && s.sums[2 * (PIVOTS - 1)] < need) return 1;
     u64 upto = before + inside;
 #pragma unroll
     for (int j = PIVOTS - 1; j >= 0; j--)
