@@ -12,6 +12,7 @@ func (o *Ops) accelerate(level Level) {
 	o.matMul = matMulNEON
 	o.matMulF16, o.matMulBF16 = matMulF16NEON, matMulBF16NEON
 	o.scoresF16, o.accumF16 = scoresF16NEON, accumF16NEON
+	o.quantize = quantizeWithNEON
 	o.dot, o.expSum = dotWithNEON, expSumWithNEON
 	o.siluMul, o.geluMul = siluMulWithNEON, geluMulWithNEON
 	o.read, o.peak = readNEONBytes, peakDots

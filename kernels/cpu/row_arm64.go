@@ -5,6 +5,12 @@ package cpu
 // The functions below give whole vectors to the assembly, and the rest to the
 // twins' steps.
 
+func quantizeWithNEON(q []int8, meta []Meta, x []float32) {
+	if len(meta) > 0 {
+		quantizeNEON(&q[0], &meta[0], &x[0], len(meta))
+	}
+}
+
 func dotWithNEON(x, y []float32) float32 {
 	var sum [dotLanes]float32
 	runs := len(x) / dotLanes

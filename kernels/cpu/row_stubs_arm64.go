@@ -14,6 +14,11 @@ func dotNEON(sums *float32, x *float32, y *float32, n int)
 //go:noescape
 func expSumNEON(sums *float32, dst *float32, x *float32, n int, max float32)
 
+// quantizeNEON turns blocks of 32 activations into int8.
+//
+//go:noescape
+func quantizeNEON(q *int8, meta *Meta, x *float32, blocks int)
+
 // siluMulNEON sets vectors of four of dst to silu(gate)·up.
 //
 //go:noescape

@@ -46,6 +46,7 @@ func neonRowFile() *neonFile {
 	f := &neonFile{}
 	neonDot(f)
 	neonExpSum(f)
+	neonQuantize(f)
 	neonGate(f, "siluMulNEON", "sets vectors of four of dst to silu(gate)·up.", func() { f.fneg(0, 4) })
 	neonGate(f, "geluMulNEON", "sets vectors of four of dst to gelu(gate)·up.", func() {
 		f.fmul(1, 4, 4)
