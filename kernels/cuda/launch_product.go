@@ -31,6 +31,7 @@ func (e productEnd) isGated() bool { return e.mode >= modeGated && e.mode < mode
 // family is a group of kernels with the same geometry: a block computes rows of the
 // matrices for tokens, rows of x, in steps of so many columns.
 type family struct {
+	vector                bool // matmul_vector.cu's, or those of matmul_tile.cuh
 	function              *driver.Function
 	threads, rows, tokens int
 	step                  int
@@ -61,7 +62,7 @@ func (k *Kernels) choose(p *Product, rows int) family {
 		if tokens == 4 {
 			rows = 16
 		}
-		return family{function: m.vector[i], threads: 256, rows: rows, tokens: tokens, step: 1024, busy: vectorBusy, partial: vectorPartial}
+		return family{vector: true, function: m.vector[i], threads: 256, rows: rows, tokens: tokens, step: 1024, busy: vectorBusy, partial: vectorPartial}
 	}
 	f := family{threads: 128, rows: 128, busy: tileBusy}
 	switch {
@@ -77,6 +78,8 @@ func (k *Kernels) choose(p *Product, rows int) family {
 }
 
 const (
+	// numVectorRows is the most rows of x that the vector kernel computes at once.
+	numVectorRows = 4
 	// vectorPartial is two values for each of 256 threads.
 	vectorPartial = 512
 	// skinnyStep and tileStep are the columns of a stage of shared memory.
@@ -90,8 +93,8 @@ const (
 // shared is the dynamic shared memory of a block: two stages of rows of weights and of
 // tokens, as Stage in matmul_tile.cuh lays them out.
 func (f family) shared(p *Product) int {
-	if f.function != nil && f.threads == 256 {
-		return 0 // the vector kernel's is static
+	if f.vector {
+		return 0 // its shared memory is static
 	}
 	most := 0
 	for _, m := range p.Matrices {
@@ -147,7 +150,7 @@ func (k *Kernels) product(s *driver.Stream, p *Product, in Input, end productEnd
 	cols := p.Matrices[0].Cols
 	blocks := 0
 	switch {
-	case end.isGated() && f.threads == 256:
+	case end.isGated() && f.vector:
 		blocks = over(p.Matrices[0].Rows, f.rows)
 	case end.isGated(): // half of a tile's rows are the gate's
 		blocks = over(p.Matrices[0].Rows, f.rows/2)

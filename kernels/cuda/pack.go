@@ -210,9 +210,8 @@ func (l Layout) packRow(dst Planes, src []byte) {
 	default:
 		clear(dst[2]) // not all of it is used
 		f := &forms[l.Format]
-		for ; len(src) > 0; src = src[f.bytes:] {
-			f.pack(dst, src)
-			dst = l.after(dst, f.elements)
+		for i := range l.Cols / f.elements {
+			f.pack(f.at(dst, i), src[i*f.bytes:][:f.bytes])
 		}
 	}
 }
@@ -223,19 +222,15 @@ func (l Layout) unpackRow(dst []byte, src Planes) {
 		return
 	}
 	f := &forms[l.Format]
-	for ; len(dst) > 0; dst = dst[f.bytes:] {
-		f.unpack(src, dst)
-		src = l.after(src, f.elements)
+	for i := range l.Cols / f.elements {
+		f.unpack(f.at(src, i), dst[i*f.bytes:][:f.bytes])
 	}
 }
 
-// after skips columns, whole blocks, of a row's planes.
-func (l Layout) after(p Planes, columns int) Planes {
-	f := &forms[l.Format]
-	p[0] = p[0][columns/unit*f.codes:]
-	p[1] = p[1][columns/unit*f.high:]
-	p[2] = p[2][columns/f.perScale*f.scales:]
-	return p
+// at is the part of a row's planes from block i on. A record of scales is for one block.
+func (f *form) at(p Planes, i int) Planes {
+	units := i * f.elements / unit
+	return Planes{p[0][units*f.codes:], p[1][units*f.high:], p[2][i*f.scales:]}
 }
 
 // widen converts halves to float32, which holds each exactly, and clears what a row
