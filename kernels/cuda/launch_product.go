@@ -16,7 +16,6 @@ const (
 	modeAdd                              // y += x·Wᵀ (+ bias)
 	modeGated                            // y = gate(x·W₀ᵀ) ⊙ (x·W₁ᵀ); plus the gate's number
 	modeGatedByY  = modeGated + 2        // y = gate(y) ⊙ (x·Wᵀ); plus the gate's number
-	numVectorRows = 4                    // the most rows of x in one pass of the vector kernel
 )
 
 // productEnd is a product's mode and what the logits need beside.
