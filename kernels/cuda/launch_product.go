@@ -12,10 +12,10 @@ import (
 type productMode int
 
 const (
-	modeSet       productMode     = iota // y = x·Wᵀ (+ bias)
-	modeAdd                              // y += x·Wᵀ (+ bias)
-	modeGated                            // y = gate(x·W₀ᵀ) ⊙ (x·W₁ᵀ); plus the gate's number
-	modeGatedByY  = modeGated + 2        // y = gate(y) ⊙ (x·Wᵀ); plus the gate's number
+	modeSet      productMode     = iota // y = x·Wᵀ (+ bias)
+	modeAdd                             // y += x·Wᵀ (+ bias)
+	modeGated                           // y = gate(x·W₀ᵀ) ⊙ (x·W₁ᵀ); plus the gate's number
+	modeGatedByY = modeGated + 2        // y = gate(y) ⊙ (x·Wᵀ); plus the gate's number
 )
 
 // productEnd is a product's mode and what the logits need beside.
