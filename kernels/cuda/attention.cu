@@ -30,7 +30,8 @@ struct Softcap {
   __device__ __forceinline__ float score(float x) const { return cap > 0.f ? tanhf(x) * cap * 1.44269504f : x; }
 };
 
-// Below every score, and not infinite: the difference of two of them is 0.
+// Below every score, and not infinite: the difference of two of them is 0. What a query that sees none of a tile adds up
+// with such weights counts nothing when it sees its first position, as its own at last: 2^(no_score - score) is 0.
 constexpr float no_score = -1e30f;
 
 // A tile of keys (or values) in shared memory is made of pieces of 16 bytes, 8 values of one position. The pieces of eight
@@ -451,14 +452,12 @@ __device__ __forceinline__ void attend_prefill(float* dst, const float* q, const
           for (int i = 0; i < DIM / 8; i++) sums[i][2 * r] *= factor, sums[i][2 * r + 1] *= factor;
           largest[r] = highest[r];
         }
-        // Of a query that has seen nothing so far no weight must come, and no_score - no_score is 0.
-        highest[r] = highest[r] > no_score ? highest[r] : 0.f;
       }
 #pragma unroll
       for (int i = 0; i < STEP / 8; i++) {
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-          s[i][j] = exp2f(s[i][j] - highest[j >> 1]);
+          s[i][j] = exp2f(s[i][j] - largest[j >> 1]);
           sum[j >> 1] += s[i][j];
         }
       }

@@ -272,13 +272,21 @@ func prefillCases() []Case {
 	for _, group := range []int{1, 5, 16, 64, 71} {
 		add(attentionShape{heads: group, kvHeads: 1, dim: 64, blockSize: 16}, run{3, 70}, run{17, 17})
 	}
-	for _, window := range []int{1, 15, 16, 17, 64, 65, 5000} {
+	// With 12, a warp's queries begin to see at the last position of a tile; with 89, its
+	// last query begins at the second, and the others at the first or before.
+	for _, window := range []int{1, 12, 89, 15, 16, 17, 64, 65, 5000} {
 		add(attentionShape{heads: 1, kvHeads: 1, dim: 64, blockSize: 16, window: window}, run{130, 300}, run{2, 2})
 	}
 	// Runs that end at and around borders of tiles of queries and positions.
 	for _, n := range []int{1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129} {
 		add(attentionShape{heads: 1, kvHeads: 1, dim: 64, blockSize: 16}, run{n, n}, run{n, 2*n + 1}, run{0, 0}, run{1, n})
 	}
+	// More runs than a warp counts at a time.
+	var many []run
+	for i := range 77 {
+		many = append(many, run{i % 4, i%4 + i%7})
+	}
+	add(attentionShape{heads: 2, kvHeads: 1, dim: 8, blockSize: 8}, many...)
 	add(attentionShape{heads: 9, kvHeads: 3, dim: 64, blockSize: 16}, run{64, 1500}, run{1, 1}, run{40, 40}, run{3, 64})
 	return cases
 }
