@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
@@ -63,6 +64,26 @@ func Open(o Options) (backend.Backend, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// withDefaults fills the zero values.
+func (o Options) withDefaults() Options {
+	if o.MaxRows == 0 {
+		o.MaxRows = 512
+	}
+	if o.MaxSeqs == 0 {
+		o.MaxSeqs = 64
+	}
+	if o.Utilization == 0 {
+		o.Utilization = 0.9
+	}
+	if o.Progress == nil {
+		o.Progress = func(done, total int64) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
 func open(o Options) (b *Backend, err error) {

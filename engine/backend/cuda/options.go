@@ -60,23 +60,3 @@ func (o Options) Validate() error {
 	}
 	return errors.Join(faults...)
 }
-
-// withDefaults fills the zero values.
-func (o Options) withDefaults() Options {
-	if o.MaxRows == 0 {
-		o.MaxRows = 512
-	}
-	if o.MaxSeqs == 0 {
-		o.MaxSeqs = 64
-	}
-	if o.Utilization == 0 {
-		o.Utilization = 0.9
-	}
-	if o.Progress == nil {
-		o.Progress = func(done, total int64) {}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return o
-}
