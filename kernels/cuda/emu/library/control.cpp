@@ -52,12 +52,14 @@ static std::string set(const std::string& key, const std::string& value) {
     if (e = need(0, (int64_t)1 << 40); e.empty()) settings.failLaunch = n;
   } else if (key == "threads") {
     if (e = need(1, 256); e.empty()) setWorkers((int)n);
+  } else if (key == "image") {
+    if (e = need(0, 1); e.empty()) settings.image = n;
   } else if (key == "eager") {
     if (e = need(0, 1); e.empty()) settings.eager = n;
   } else if (key == "quiet") {
     if (e = need(0, 1); e.empty()) setQuiet(n);
   } else {
-    return "unknown key " + key + "; use memory, devices, version, capability, multiprocessors, alloc, launch, threads, eager or quiet";
+    return "unknown key " + key + "; use memory, devices, version, capability, multiprocessors, alloc, launch, threads, image, eager or quiet";
   }
   return e;
 }

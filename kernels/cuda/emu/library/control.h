@@ -13,6 +13,7 @@ struct Settings {
   int multiprocessors = 16;
   int64_t failAllocation = 0;  // the n-th device allocation from here on fails; 0: none
   int64_t failLaunch = 0;      // the device is lost at the n-th kernel from here on; 0: none
+  bool image = true;           // compare images with the kernels that are compiled in
   bool eager = false;          // run at once what could wait; to see whether a fault is one of order
 };
 extern Settings settings;

@@ -287,7 +287,7 @@ API cuModuleLoadData(CUmodule* m, const void* image) {
   }
   // What nvcc 13.0 makes, for compute capability 8.0 and later.
   if (settings.version < 13000) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-  if (settings.major < 8) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  if (settings.major < 8 || !i.runs) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   auto module = new Module{i, {}};
   keep(module, "module");
   *m = (CUmodule)module;
@@ -313,10 +313,11 @@ API cuModuleGetFunction(CUfunction* f, CUmodule m, const char* name) {
     report("kernel %s is not compiled into the emulator: is it in an EMU_KERNELS line, and is the library built since?", name);
     return CUDA_ERROR_NOT_FOUND;
   }
-  std::string wrong = compare(module->image, *k);
+  bool absent = false;
+  std::string wrong = settings.image ? compare(module->image, *k, &absent) : "";
   if (!wrong.empty()) {
     report("kernel %s: %s", name, wrong.c_str());
-    return CUDA_ERROR_INVALID_IMAGE;
+    return absent ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_IMAGE;
   }
   *f = (CUfunction)&module->functions.try_emplace(name, Function{k, 49152}).first->second;
   return CUDA_SUCCESS;
