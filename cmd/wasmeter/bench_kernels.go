@@ -28,11 +28,13 @@ type kernelBench struct {
 type levelReport struct {
 	Level   string `json:"level"`
 	Threads int    `json:"threads"`
-	// Read is the bandwidth of reading memory forwards, Peak the operations a second
-	// of the level's integer products in registers, both of all threads.
-	Read  float64      `json:"read_bytes_per_second"`
-	Peak  float64      `json:"peak_ops_per_second"`
-	Forms []formReport `json:"forms"`
+	// Read is the bandwidth of reading memory forwards, Peak and FloatPeak the operations
+	// a second of the level's products of integers and of floats in registers, all of all
+	// threads.
+	Read      float64      `json:"read_bytes_per_second"`
+	Peak      float64      `json:"peak_ops_per_second"`
+	FloatPeak float64      `json:"float_peak_ops_per_second"`
+	Forms     []formReport `json:"forms"`
 }
 
 // formReport is how near the products of a form come to what their level could do.
@@ -42,7 +44,7 @@ type formReport struct {
 	GEMV      float64 `json:"gemv_bytes_per_second"`
 	GEMVShare float64 `json:"gemv_share_of_read"`
 	GEMM      float64 `json:"gemm_ops_per_second"`
-	GEMMShare float64 `json:"gemm_share_of_peak"`
+	GEMMShare float64 `json:"gemm_share_of_peak"` // of floats for F16 and BF16
 }
 
 func newBenchKernels(t terminal) *cobra.Command {
@@ -56,8 +58,8 @@ func newBenchKernels(t terminal) *cobra.Command {
 one token (GEMV, an output) are bound by reading the weights, so they are compared with the
 bandwidth of a plain read; products with 64 (GEMM, a prompt) by arithmetic, so they are
 compared with the level's integer multiply-adds in registers: VPMADDUBSW with VPADDW for
-avx2, VPDPBUSD for the VNNI levels. Both bounds are measured in the same run. F16 and BF16
-compute in floats, for which the integer bound means little.
+avx2, VPDPBUSD for the VNNI levels; of F16 and BF16, which compute in floats, with its float
+multiply-adds. All bounds are measured in the same run.
 
 The best of many short runs counts. Each thread streams weights of its own.`,
 		Example: `  wasmeter bench kernels
@@ -122,6 +124,7 @@ func benchLevels(names []string) ([]*kernels.Ops, error) {
 // product is one form's matrix product.
 type product struct {
 	name   string
+	floats bool // computes in them
 	bytes  func(rows, k int) int
 	matMul func(d *benchThread, w []byte, groups, tokens int)
 }
@@ -139,7 +142,11 @@ func (b kernelBench) run(o *kernels.Ops) levelReport {
 	for i := range threads {
 		d := &threads[i]
 		// Small weights that are no zeros: every 16-bit float of these bytes is normal.
-		d.weights = slices.Repeat([]byte{0x11}, b.bytes)
+		d.weights = make([]byte, b.bytes)
+		adviseHuge(d.weights) // as the backend does
+		for j := range d.weights {
+			d.weights[j] = 0x11
+		}
 		d.x, d.out = make([]float32, b.tokens*b.k), make([]float32, b.tokens*b.rows)
 		for j := range d.x {
 			d.x[j] = float32(j%17) - 8
@@ -155,6 +162,12 @@ func (b kernelBench) run(o *kernels.Ops) levelReport {
 			o.PeakOps()
 		}
 	})
+	perCall = float64(o.PeakFloatOps())
+	report.FloatPeak = b.best(threads, 100*perCall, func(*benchThread) {
+		for range 100 {
+			o.PeakFloatOps()
+		}
+	})
 	for _, p := range b.products(o) {
 		matrix := p.bytes(b.rows, b.k)
 		num := b.bytes / matrix
@@ -168,6 +181,9 @@ func (b kernelBench) run(o *kernels.Ops) levelReport {
 			p.matMul(d, d.weights, b.rows/kernels.GroupRows, b.tokens)
 		})
 		r.GEMVShare, r.GEMMShare = r.GEMV/report.Read, r.GEMM/report.Peak
+		if p.floats {
+			r.GEMMShare = r.GEMM / report.FloatPeak
+		}
 		report.Forms = append(report.Forms, r)
 	}
 	return report
@@ -176,7 +192,7 @@ func (b kernelBench) run(o *kernels.Ops) levelReport {
 func (b kernelBench) products(o *kernels.Ops) []product {
 	var products []product
 	for _, form := range kernels.Forms() {
-		products = append(products, product{form.String(), form.Bytes, func(d *benchThread, w []byte, groups, tokens int) {
+		products = append(products, product{form.String(), false, form.Bytes, func(d *benchThread, w []byte, groups, tokens int) {
 			o.MatMul(form, d.out, b.rows, w[:form.Bytes(b.rows, b.k)], groups, d.quants, d.meta, tokens, b.k)
 		}})
 	}
@@ -184,7 +200,7 @@ func (b kernelBench) products(o *kernels.Ops) []product {
 		name   string
 		matMul func(out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int)
 	}{{"F16", o.MatMulF16}, {"BF16", o.MatMulBF16}} {
-		products = append(products, product{half.name, kernels.PackedHalfBytes, func(d *benchThread, w []byte, groups, tokens int) {
+		products = append(products, product{half.name, true, kernels.PackedHalfBytes, func(d *benchThread, w []byte, groups, tokens int) {
 			half.matMul(d.out, b.rows, w[:kernels.PackedHalfBytes(b.rows, b.k)], groups, d.x, tokens, b.k)
 		}})
 	}
@@ -212,7 +228,7 @@ func (b kernelBench) best(threads []benchThread, units float64, work func(d *ben
 func printKernels(out io.Writer, reports []levelReport) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, r := range reports {
-		fmt.Fprintf(w, "%s, %d threads: reads %.1f GB/s, integer peak %.0f GOPS\n", r.Level, r.Threads, r.Read/1e9, r.Peak/1e9)
+		fmt.Fprintf(w, "%s, %d threads: reads %.1f GB/s, peak %.0f GOPS of integers, %.0f of floats\n", r.Level, r.Threads, r.Read/1e9, r.Peak/1e9, r.FloatPeak/1e9)
 		fmt.Fprintln(w, "form\tbits\tGEMV GB/s\tof read\tGEMM GOPS\tof peak\t")
 		for _, f := range r.Forms {
 			fmt.Fprintf(w, "%s\t%.2f\t%.1f\t%.0f %%\t%.0f\t%.0f %%\t\n", f.Form, f.Bits, f.GEMV/1e9, 100*f.GEMVShare, f.GEMM/1e9, 100*f.GEMMShare)

@@ -39,8 +39,8 @@ type Ops struct {
 
 	pause func(n int)
 
-	read func(b []byte)
-	peak func(turns int) int
+	read            func(b []byte)
+	peak, peakFloat func(turns int) int
 }
 
 // Select returns the kernels of a level, or an error if this machine lacks it.
@@ -89,6 +89,7 @@ func generic() *Ops {
 		pause:      pauseGeneric,
 		read:       readGeneric,
 		peak:       peakGeneric,
+		peakFloat:  peakFloatGeneric,
 	}
 	for form := range numForms {
 		o.matMul[form] = matMulGeneric(form)

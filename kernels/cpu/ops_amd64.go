@@ -23,7 +23,8 @@ func (o *Ops) accelerate(level Level) {
 	if level == AVX512VNNI {
 		o.matMulF16, o.matMulBF16 = matMulF16AVX512, matMulBF16AVX512
 	}
-	o.read = readVectors
+	o.read = readVectors(readAVX2)
+	o.peakFloat = peakFloatVectors(peakFloatAVX2, 32)
 	o.quantize = quantizeVectors
 	o.f16ToF32 = f16ToF32Vectors
 	o.f32ToF16 = f32ToF16Vectors
@@ -43,6 +44,8 @@ func (o *Ops) accelerate(level Level) {
 	o.scoresQ8 = scoresQ8AVX2
 	o.accumQ8 = accumQ8AVX2
 	if level == AVX512VNNI {
+		o.read = readVectors(readAVX512)
+		o.peakFloat = peakFloatVectors(peakFloatAVX512, 64)
 		o.expSum = expSumVectors(expSumAVX512)
 		o.scoresF16, o.accumF16, o.scoresQ8, o.accumQ8 = scoresF16AVX512, accumF16AVX512, scoresQ8AVX512, accumQ8AVX512
 	}

@@ -15,6 +15,12 @@ func (o *Ops) PeakOps() int {
 	return turns * o.peak(turns)
 }
 
+// PeakFloatOps is PeakOps for multiply-adds of f32, as the products of 16-bit floats do.
+func (o *Ops) PeakFloatOps() int {
+	const turns = 1000
+	return turns * o.peakFloat(turns)
+}
+
 func readGeneric(b []byte) {
 	var sum byte
 	for _, v := range b {
@@ -31,6 +37,17 @@ func peakGeneric(turns int) int {
 	}
 	sink(byte(a + b + c + d))
 	return 8
+}
+
+// peakFloatGeneric returns the operations of a turn.
+func peakFloatGeneric(turns int) int {
+	var a, b float32
+	for i := range turns {
+		x := float32(i)
+		a, b = a+x*3, b+x*5
+	}
+	sink(byte(int(a + b)))
+	return 4
 }
 
 // sink keeps a loop whose result nobody needs.

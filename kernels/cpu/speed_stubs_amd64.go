@@ -9,17 +9,32 @@ package cpu
 //go:noescape
 func readAVX2(p *byte, n int)
 
-// peakAVX2 adds the products of n times 12 vectors of bytes.
+// readAVX512 reads n runs of 256 bytes.
+//
+//go:noescape
+func readAVX512(p *byte, n int)
+
+// peakAVX2 adds the products of n times 12 vectors.
 //
 //go:noescape
 func peakAVX2(n int)
 
-// peakAVXVNNI adds the products of n times 12 vectors of bytes.
+// peakAVXVNNI adds the products of n times 12 vectors.
 //
 //go:noescape
 func peakAVXVNNI(n int)
 
-// peakAVX512 adds the products of n times 12 vectors of bytes.
+// peakAVX512 adds the products of n times 12 vectors.
 //
 //go:noescape
 func peakAVX512(n int)
+
+// peakFloatAVX2 adds the products of n times 12 vectors.
+//
+//go:noescape
+func peakFloatAVX2(n int)
+
+// peakFloatAVX512 adds the products of n times 12 vectors.
+//
+//go:noescape
+func peakFloatAVX512(n int)

@@ -4,12 +4,15 @@ package main
 func speedFile() *file {
 	f := &file{}
 	readMemory(f)
+	readMemory512(f)
 	peak(f, "AVX2", regs("Y", 0, 12), func(sum string) {
 		f.op("VPMADDUBSW Y13, Y14, Y15")
 		f.op("VPADDW Y15, %s, %s", sum, sum)
 	})
 	peak(f, "AVXVNNI", regs("Y", 0, 12), func(sum string) { f.vpdpbusd("Y13", "Y14", sum) })
 	peak(f, "AVX512", regs("Z", 0, 12), func(sum string) { f.op("VPDPBUSD Z13, Z14, %s", sum) })
+	peak(f, "FloatAVX2", regs("Y", 0, 12), func(sum string) { f.op("VFMADD231PS Y13, Y14, %s", sum) })
+	peak(f, "FloatAVX512", regs("Z", 0, 12), func(sum string) { f.op("VFMADD231PS Z13, Z14, %s", sum) })
 	return f
 }
 
@@ -29,10 +32,25 @@ func readMemory(f *file) {
 	f.end()
 }
 
-// peak adds products into independent sums, so that nothing waits for a result.
+// readMemory512 reads as the AVX-512 products do, forwards.
+func readMemory512(f *file) {
+	f.begin("readAVX512", "reads n runs of 256 bytes.", "p *byte, n int", "")
+	f.load("p", "SI", "n", "CX")
+	f.label("loop")
+	for line := 0; line < 256; line += 64 {
+		f.op("VMOVDQU64 %d(SI), Z0", line)
+	}
+	f.op("ADDQ $256, SI")
+	f.op("DECQ CX")
+	f.op("JNZ loop")
+	f.end()
+}
+
+// peak adds products of zeros into independent sums, so that nothing waits for a result.
 func peak(f *file, level string, sums []string, add func(sum string)) {
-	f.begin("peak"+level, "adds the products of n times 12 vectors of bytes.", "n int", "")
+	f.begin("peak"+level, "adds the products of n times 12 vectors.", "n int", "")
 	f.load("n", "CX")
+	f.op("VZEROALL")
 	f.label("loop")
 	for _, sum := range sums {
 		add(sum)

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// adviseHuge has nobody to ask.
+func adviseHuge([]byte) {}
