@@ -60,15 +60,16 @@ if [ "$(uname -m)" != x86_64 ] || ! grep -q -m1 '\<avx2\>' /proc/cpuinfo; then
 	skip "tests on the emulated driver, which needs an x86-64 machine with AVX2"
 	finish
 fi
-kernels/cuda/emu/build.sh || { fail "building the emulated driver"; finish; }
-for library in libcuda_emu.so libcuda_emu_checked.so; do
+MAKEFLAGS=-j$(nproc) kernels/cuda/emu/build.sh || { fail "building the emulated driver"; finish; }
+# tests LIBRARY [FLAG…] runs the packages' tests on that build of the emulated driver.
+tests() {
+	library=$1
+	shift
 	step "tests on $library"
 	# shellcheck disable=SC2086
-	WASMETER_CUDA_DRIVER=$PWD/kernels/cuda/emu/build/$library go test -tags cuda -count=1 -timeout 10m $packages || fail "tests on $library"
-done
-
-# Without the file these say so; `make model` fetches it.
-step "a real model, served and compared, on libcuda_emu.so"
-WASMETER_MODEL_TESTS=1 WASMETER_CUDA_DRIVER=$PWD/kernels/cuda/emu/build/libcuda_emu.so \
-	go test -tags cuda -count=1 -timeout 10m -run 'TestRealModel|TestServeOnDevices|TestDevicesThatCannotServe|TestSelftest' ./engine/backend/cuda ./cmd/wasmeter || fail "a real model"
+	WASMETER_CUDA_DRIVER=$PWD/kernels/cuda/emu/build/$library go test -tags cuda -count=1 -timeout 10m "$@" $packages || fail "tests on $library"
+}
+tests libcuda_emu.so
+# What is timed is checked by TestCases, in shapes that show more.
+tests libcuda_emu_checked.so -skip '^TestSpeeds$'
 finish
