@@ -98,7 +98,9 @@ const (
 //
 // Up to 4 rows, and for products with a matrix of F32, weights become float32 and so are
 // products and sums: as exact as float32 arithmetic. For more rows weights and x are
-// rounded to bfloat16 (2⁻⁹ of each value) for the tensor cores, whose sums are float32.
+// rounded to bfloat16 (2⁻⁹ of each value) for the tensor cores, whose sums are float32;
+// weights of F16 too, since x in float16 would end at 65504, where a residual stream need
+// not.
 func (k *Kernels) MatMul(s *driver.Stream, p *Product, in Input) error {
 	return k.product(s, p, in, productEnd{mode: modeSet})
 }
