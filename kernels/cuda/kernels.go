@@ -38,8 +38,8 @@ func New(d *driver.Device) (*Kernels, error) {
 	k.vector.load(&l)
 	k.attention.load(&l)
 	k.matrix.load(&l)
-	if err := errors.Join(l.faults...); err != nil {
-		return nil, fmt.Errorf("load kernels: %w", err)
+	if len(l.faults) > 0 {
+		return nil, fmt.Errorf("load kernels: %w", errors.Join(append(l.faults, module.Close())...))
 	}
 	return k, nil
 }
