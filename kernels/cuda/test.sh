@@ -72,4 +72,6 @@ tests() {
 tests libcuda_emu.so
 # What is timed is checked by TestCases, in shapes that show more.
 tests libcuda_emu_checked.so -skip '^TestSpeeds$'
+step "mutants: each fault that is put into the kernels must be found"
+WASMETER_MUTANTS=1 go test -tags cuda -count=1 -timeout 20m -run TestMutants ./kernels/cuda/emu || fail "mutants"
 finish
