@@ -16,7 +16,7 @@ PYTHON=${PYTHON:-python3}
 
 # nvcc asks for the others without a version, and not for cccl at all: all five are
 # named. Code for four generations and, for devices to come, PTX: all of one run of
-# the front end, as no source looks at __CUDA_ARCH__ and its runs take half the time.
+# the front end, as no source looks at __CUDA_ARCH__.
 packages="nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85"
 flags="-O3 -std=c++17 -fatbin -compress-mode=size -Xptxas -v --threads 2
 	--generate-code arch=compute_80,code=[sm_80,sm_89,sm_90,sm_100,compute_80]"
