@@ -90,7 +90,7 @@ var diagnostics = []diagnostic{
 
 func TestDiagnostics(t *testing.T) {
 	d := open(t)
-	run := func(c diagnostic, wrong uint64) (error, string) {
+	run := func(c diagnostic, wrong uint64) (string, error) {
 		d.lib.Reset()
 		words := max(c.words, 64)
 		y, err := d.Alloc(int64(4 * words))
@@ -109,16 +109,16 @@ func TestDiagnostics(t *testing.T) {
 		d.lib.Reset()
 		d.must(d.Free(y))
 		d.must(d.Free(x))
-		return err, said
+		return said, err
 	}
 	for _, c := range diagnostics {
 		seen := !c.checked || d.lib.Checked()
 		var err error
 		var said string
 		if seen {
-			err, said = run(c, c.wrong)
+			said, err = run(c, c.wrong)
 		}
-		twinErr, twinSaid := run(c, 0)
+		twinSaid, twinErr := run(c, 0)
 		t.Run(c.name, func(t *testing.T) {
 			if twinErr != nil || twinSaid != "" {
 				t.Errorf("the right twin: %v\n%s", twinErr, twinSaid)

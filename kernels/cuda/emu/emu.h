@@ -13,8 +13,9 @@ namespace emu {
 register Fiber* cur asm("r15");
 
 #ifdef EMU_CHECKED
-NOSAN inline void arrive(unsigned mask, Meeting m) { meet(cur, mask, m); }
-NOSAN inline void barrier() { syncBlock(cur); }
+#define EMU_INLINE NOSAN inline
+EMU_INLINE void arrive(unsigned mask, Meeting m) { meet(cur, mask, m); }
+EMU_INLINE void barrier() { syncBlock(cur); }
 #else
 #define EMU_INLINE inline __attribute__((always_inline))
 // A thread that waits, and the switch to one that can run (machine.cpp: emu_switch). Inline, so that what is not live is
@@ -52,7 +53,7 @@ EMU_INLINE void barrier() {
 #endif
 
 template <class T>
-NOSAN inline T shuffled(unsigned mask, T v, unsigned from) {
+EMU_INLINE T shuffled(unsigned mask, T v, unsigned from) {
   static_assert(sizeof(T) <= 8, "a shuffle moves 4 or 8 bytes");
   uint64_t bits = 0;
   memcpy(&bits, &v, sizeof v);
@@ -63,12 +64,12 @@ NOSAN inline T shuffled(unsigned mask, T v, unsigned from) {
   memcpy(&v, &bits, sizeof v);
   return v;
 }
-NOSAN inline unsigned ballot(unsigned mask, bool vote) {
+EMU_INLINE unsigned ballot(unsigned mask, bool vote) {
   cur->warp->bits[cur->lane] = vote;
   arrive(mask, Meeting::Ballot);
   return (unsigned)cur->warp->out[cur->lane];
 }
-NOSAN inline float together(float x, Meeting m) {
+EMU_INLINE float together(float x, Meeting m) {
   cur->warp->value[cur->lane] = x;
   arrive(0xffffffffu, m);
   return cur->warp->all;
@@ -85,7 +86,7 @@ NOSAN inline void mma(float* d, const uint32_t* a, const uint32_t* b, Meeting m)
   cur->warp->b[cur->lane] = b;
   arrive(0xffffffffu, m);
 }
-NOSAN inline int count(bool v, unsigned* alive) {
+EMU_INLINE int count(bool v, unsigned* alive) {
   vote(cur, v);
   barrier();
   return (int)votes(cur, alive);
@@ -309,59 +310,59 @@ template <int N> inline void cp_async_wait() {
 
 // The compiler keeps no value of shared memory over a meeting.
 #define EMU_MEMORY asm volatile("" ::: "memory")
-inline void __syncthreads() {
+EMU_INLINE void __syncthreads() {
   EMU_MEMORY;
   emu::barrier();
   EMU_MEMORY;
 }
-NOSAN inline int __syncthreads_count(int vote) {
+EMU_INLINE int __syncthreads_count(int vote) {
   unsigned alive;
   EMU_MEMORY;
   int n = emu::count(vote != 0, &alive);
   EMU_MEMORY;
   return n;
 }
-NOSAN inline int __syncthreads_or(int vote) { return __syncthreads_count(vote) != 0; }
-NOSAN inline int __syncthreads_and(int vote) {
+EMU_INLINE int __syncthreads_or(int vote) { return __syncthreads_count(vote) != 0; }
+EMU_INLINE int __syncthreads_and(int vote) {
   unsigned alive;
   EMU_MEMORY;
   unsigned n = (unsigned)emu::count(vote != 0, &alive);
   EMU_MEMORY;
   return n == alive;
 }
-inline void __syncwarp(unsigned mask = 0xffffffffu) {
+EMU_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   EMU_MEMORY;
   emu::arrive(mask, emu::Meeting::Sync);
   EMU_MEMORY;
 }
-NOSAN inline unsigned __activemask() { return emu::cur->warp->ready; }
+EMU_INLINE unsigned __activemask() { return emu::cur->warp->ready; }
 // Shuffles within groups of width lanes; out of the group a lane reads itself.
 template <class T>
-NOSAN inline T __shfl_sync(unsigned mask, T v, int from, int width = 32) {
+EMU_INLINE T __shfl_sync(unsigned mask, T v, int from, int width = 32) {
   unsigned base = emu::cur->lane & ~(width - 1u);
   return emu::shuffled(mask, v, base | ((unsigned)from & (width - 1u)));
 }
 template <class T>
-NOSAN inline T __shfl_xor_sync(unsigned mask, T v, int bits, int width = 32) {
+EMU_INLINE T __shfl_xor_sync(unsigned mask, T v, int bits, int width = 32) {
   unsigned lane = emu::cur->lane, from = lane ^ (unsigned)bits;
   return emu::shuffled(mask, v, from >= (lane & ~(width - 1u)) + width ? lane : from);
 }
 template <class T>
-NOSAN inline T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32) {
+EMU_INLINE T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32) {
   unsigned lane = emu::cur->lane;
   return emu::shuffled(mask, v, (lane & (width - 1u)) + by < (unsigned)width ? lane + by : lane);
 }
 template <class T>
-NOSAN inline T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32) {
+EMU_INLINE T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32) {
   unsigned lane = emu::cur->lane;
   return emu::shuffled(mask, v, (lane & (width - 1u)) >= by ? lane - by : lane);
 }
-NOSAN inline unsigned __ballot_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0); }
-NOSAN inline int __any_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0) != 0; }
-NOSAN inline int __all_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0) == mask; }
+EMU_INLINE unsigned __ballot_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0); }
+EMU_INLINE int __any_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0) != 0; }
+EMU_INLINE int __all_sync(unsigned mask, int vote) { return emu::ballot(mask, vote != 0) == mask; }
 // One step of the warp each, where the device's are five shuffles; the sum's order is that of the shuffles.
-inline float warp_sum(float x) { return emu::together(x, emu::Meeting::Sum); }
-inline float warp_max(float x) { return emu::together(x, emu::Meeting::Max); }
+EMU_INLINE float warp_sum(float x) { return emu::together(x, emu::Meeting::Sum); }
+EMU_INLINE float warp_max(float x) { return emu::together(x, emu::Meeting::Max); }
 
 inline void ldmatrix4(uint32_t* r, const void* row) { emu::ldmatrix(r, row, 4, emu::Meeting::Ldmatrix); }
 inline void ldmatrix2(uint32_t* r, const void* row) { emu::ldmatrix(r, row, 2, emu::Meeting::Ldmatrix); }
