@@ -216,7 +216,7 @@ func TestGapsBesideHostiles(t *testing.T) {
 	for _, h := range endless() {
 		all = append(all, patient(h))
 	}
-	checked("patient, all", all, 1)
+	checked("patient all", all, 1)
 }
 
 // meanDuration is the mean time in seconds of the plugins' calls. Those that the

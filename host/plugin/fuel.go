@@ -9,17 +9,20 @@ import (
 // much. A unit may take up to 4 ns, so that a call ends within 20 ms.
 const (
 	defaultFuel = 5_000_000
-	initFuel    = 1_000_000_000 // of the first instance; a Go runtime needs 22 M to start
 	maxFuel     = 1_000_000_000_000
 )
+
+// InitFuel is the budget of the first instance's init; a Go runtime needs 40 M
+// to start.
+const InitFuel = 1_000_000_000
 
 // startFuel is the budget of an instance's init. The first one is made at
 // load; the others, which requests wait for, do the same once more.
 func (p *Plugin) startFuel() int64 {
 	if p.pool == nil {
-		return initFuel
+		return InitFuel
 	}
-	return min(initFuel, 2*p.startSpent+defaultFuel)
+	return min(InitFuel, 2*p.startSpent+defaultFuel)
 }
 
 // What a call of the host costs besides the guest's own work: about what it

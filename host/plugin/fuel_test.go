@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,27 @@ func starve(t *testing.T, g *guest, adjust ...func(*Spec)) (*bench, *Failure) {
 
 func loopForever(body ...[]byte) []byte {
 	return code([]byte{0x03, 0x40}, code(body...), []byte{0x0c, 0x00, 0x0b}, opI64(0))
+}
+
+// A call fails if it used more than its budget, to the unit, also where the guest
+// has returned without a look at it.
+func TestFuelToTheUnit(t *testing.T) {
+	// Behind the block there is enough for a charge of its own, the last of the call.
+	tail := slices.Repeat(code(opI32(1), opDrop), 20)
+	g := goodGuest("").with(exportShape, code([]byte{0x02, 0x40}, opI32(0), []byte{0x0d, 0x00, 0x0b}, tail, opI64(0)))
+	b := newBench(t)
+	if _, err := shape(t, b.mustLoad(t, g)); err != nil {
+		t.Fatal(err)
+	}
+	exact := b.calls[0].Fuel
+	for _, budget := range []int64{exact, exact - 1} {
+		p := b.mustLoad(t, g, func(s *Spec) { s.Fuel = budget })
+		_, err := shape(t, p)
+		used := b.calls[len(b.calls)-1].Fuel
+		if kind := failureOf(t, err); (kind == FailureOutOfFuel) != (budget < exact) || used != exact {
+			t.Errorf("a budget of %d units for %d: got %v and %d used", budget, exact, err, used)
+		}
+	}
 }
 
 // What a guest lets the host do for it is charged like its own work. How long

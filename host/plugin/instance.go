@@ -247,6 +247,10 @@ func (in *instance) invoke(ctx context.Context, function api.Function) error {
 		in.spoiled = true
 		return &guestError{err}
 	}
+	if int64(in.fuel.Get()) < 0 { // the guest's own looks may be rarer than its charges
+		in.spoiled = true
+		return &guestError{errOutOfFuel}
+	}
 	return nil
 }
 

@@ -286,7 +286,7 @@ func TestGigabyteOfLog(t *testing.T) {
 	g := goodGuest("").importing(importModule, "log", signature{"iii", ""})
 	counter := code(opI32(guestResultAt), opI32(guestResultAt), []byte{0x28, 2, 0}, opI32(1), []byte{0x6a, 0x36, 2, 0})
 	g.with(exportShape, loopForever(counter, opI32(1), opI32(0), opI32(maxLogLine), opCall(0)))
-	p := b.mustLoad(t, g, func(s *Spec) { s.Fuel = 1 << 30 / maxLogLine * 5100 })
+	p := b.mustLoad(t, g, func(s *Spec) { s.Fuel = 1 << 30 / maxLogLine * 5200 })
 	in, err := p.instantiate(context.Background())
 	if err != nil {
 		t.Fatal(err)

@@ -102,11 +102,8 @@ func (s *sandbox) inspectModule(report *Report) {
 	slices.Sort(report.Imports)
 }
 
-// initBudget is what init may use of fuel, as in the server.
-const initBudget = 1_000_000_000
-
 func (s *sandbox) inspectInit(ctx context.Context, config string, report *Report) error {
-	s.fuel = initBudget
+	s.fuel = plugin.InitFuel
 	g, err := s.instantiate(ctx, config)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		report.Refused = fmt.Sprintf("%v; it said %q", refused, strings.Join(append(s.logged, s.stderr.String()), "\n"))
@@ -136,7 +133,7 @@ func (s *sandbox) inspectInit(ctx context.Context, config string, report *Report
 	slices.Sort(report.Grants)
 	report.Grants = slices.Compact(report.Grants)
 	report.MemoryBytes = g.module.Memory().Size()
-	report.InitFuel = initBudget - int64(g.module.ExportedGlobal(meter.FuelGlobal).Get())
+	report.InitFuel = plugin.InitFuel - int64(g.module.ExportedGlobal(meter.FuelGlobal).Get())
 	return g.close(ctx)
 }
 

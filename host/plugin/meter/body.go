@@ -17,11 +17,19 @@ const (
 // host must allocate when a recursion is deep.
 const costEntry = 64
 
-// leastRegion is the cost from which a region has a charge of its own. The
-// default plugin is slowed down by 12 % and charged 0.37 M units a call; with
-// 48 it would be 20 % and 0.20 M, and with charges at functions and loops
-// alone 8 % and 0.56 M (BenchmarkRealGuests).
-const leastRegion = 96
+// leastRegion is the number of instructions from which a region has a charge
+// of its own: a charge takes as long as a few of them. A smaller one costs guests
+// that branch much time, a larger one fuel for what they skip (BenchmarkRealGuests):
+// with 10, 14 and 28 a call of the Go guest takes 0.07 M, 0.13 M and 0.33 M units, and the
+// guests are slower by up to 22, 14 and 11 %.
+const leastRegion = 14
+
+// mostLate is how much of a function is charged without a look at what is left,
+// which costs more than the charge. The next entry of a function, the next turn of
+// a loop, the next import and the end of the call look at it. A function that calls
+// others looks before it returns: else a deep recursion could do so much on each of
+// its ways back. So a call exceeds its budget by twice mostLate, or a hundredth.
+const mostLate = 25_000
 
 // movesAUnit is how many values a join moves for one unit of fuel.
 const movesAUnit = 2
@@ -38,6 +46,8 @@ type scan struct {
 	numSets  int // local.set and local.tee so far
 	numEdges int // branches so far, each entry of a table one
 	merges   int // values carried over joins
+	calls    bool
+	label    uint32 // the outermost of the branch that was read last
 
 	blockType arity // of the block that was read last
 }
@@ -46,9 +56,10 @@ type scan struct {
 // instruction of it leads over the head, and no instruction of it runs twice
 // without the head in between.
 type region struct {
-	cost int64
+	cost         int64
+	instructions int
 	// into is an earlier region that dominates this one, and takes its cost
-	// if that is too small for a charge of its own.
+	// if it is too short for a charge of its own.
 	into int
 }
 
@@ -65,6 +76,8 @@ type frame struct {
 type charge struct {
 	at     int         // offset in the file; the code goes before it
 	region int         // whose cost to charge, if size is nil
+	looks  bool        // at what is left, as each must at the head of a function or loop
+	exit   bool        // it only looks, before the function may return
 	size   *sizeCharge // of the instruction at that place
 }
 
@@ -119,13 +132,23 @@ func (w *rewriter) write(dst []byte, r *wasm.Reader) []byte {
 	s := &w.body
 	dst = append(dst, source[:s.entry-at]...)
 	dst = append(dst, 1, typeI32)
-	from := s.entry
+	from, late := s.entry, int64(0)
 	for _, c := range s.charges {
 		dst = append(dst, source[from-at:c.at-at]...)
 		from = c.at
-		if c.size != nil {
+		cost := s.regions[c.region].cost
+		switch {
+		case c.size != nil:
 			dst = w.appendSizeCharge(dst, c.size, uint64(s.numLocals))
-		} else if cost := s.regions[c.region].cost; cost > 0 {
+		case c.exit:
+			if s.calls && late > 0 {
+				dst = w.appendLook(dst)
+			}
+		case cost == 0:
+		case !c.looks && late+cost <= mostLate:
+			late += cost
+			dst = w.appendLateCharge(dst, cost)
+		default:
 			dst = w.appendCharge(dst, cost)
 		}
 	}
@@ -150,18 +173,21 @@ func (w *rewriter) readLocals(r *wasm.Reader, signature arity) {
 // scan finds the regions of a body and what they cost.
 func (w *rewriter) scan(r *wasm.Reader, signature arity) {
 	s := &w.body
-	s.numSets, s.numEdges, s.merges = 0, 0, 0
+	s.numSets, s.numEdges, s.merges, s.calls = 0, 0, 0, false
 	s.regions = append(s.regions[:0], region{cost: costEntry + int64(s.numLocals)})
 	s.frames = append(s.frames[:0], frame{joined: signature.results})
-	s.charges = append(s.charges[:0], charge{at: s.entry})
+	s.charges = append(s.charges[:0], charge{at: s.entry, looks: true})
 	for len(s.frames) > 0 && r.Err() == nil {
 		at := r.Offset()
 		op := w.readOpcode(r)
 		w.readOperands(r, op)
 		current := &s.frames[len(s.frames)-1]
-		s.regions[current.region].cost += op.cost
-		if op.size != nil {
+		s.regions[current.region].add(op.cost, 1)
+		switch outermost := len(s.frames) - 1; {
+		case op.size != nil:
 			s.charges = append(s.charges, charge{at: at, size: op.size})
+		case op.flow == flowReturn, op.flow == flowEnd && outermost == 0, op.flow == flowBranch && int64(s.label) >= int64(outermost):
+			s.charges = append(s.charges, charge{at: at, exit: true})
 		}
 		s.follow(op, r)
 	}
@@ -181,7 +207,7 @@ func (s *scan) follow(op *opcode, r *wasm.Reader) {
 	case flowBlock:
 		s.open(r, frame{start: current.region, joined: s.blockType.results})
 	case flowLoop:
-		s.charges = append(s.charges, charge{at: r.Offset(), region: len(s.regions)})
+		s.charges = append(s.charges, charge{at: r.Offset(), region: len(s.regions), looks: true})
 		s.regions = append(s.regions, region{})
 		// A branch to a loop goes to its head.
 		s.open(r, frame{start: len(s.regions) - 1, joined: s.blockType.params, loop: true})
@@ -196,6 +222,8 @@ func (s *scan) follow(op *opcode, r *wasm.Reader) {
 		s.end(r)
 	case flowBranch:
 		s.numEdges++
+	case flowCall:
+		s.calls = true
 	}
 }
 
@@ -218,13 +246,18 @@ func (s *scan) split(r *wasm.Reader) {
 }
 
 // settle ends the region that a block is in. A charge costs about as much as
-// the code of a small region, whose cost therefore goes to the one before.
+// the code of a short region, whose cost therefore goes to the one before.
 func (s *scan) settle(f *frame) {
-	if ended := &s.regions[f.region]; f.region != f.start && ended.cost < leastRegion {
-		s.regions[ended.into].cost += ended.cost
-		ended.cost = 0
+	if ended := &s.regions[f.region]; f.region != f.start && ended.instructions < leastRegion {
+		s.regions[ended.into].add(ended.cost, ended.instructions)
+		ended.cost, ended.instructions = 0, 0
 		f.region = ended.into
 	}
+}
+
+func (r *region) add(cost int64, instructions int) {
+	r.cost += cost
+	r.instructions += instructions
 }
 
 // end closes a block and charges for what meets at its end, or at the head

@@ -85,7 +85,7 @@ func (w *rewriter) readOperands(r *wasm.Reader, op *opcode) {
 		case 'g':
 			w.checkGlobal(r, r.U32())
 		case 'x':
-			r.U32()
+			w.body.label = r.U32()
 		case 'm':
 			r.U32()
 			r.U32()
@@ -106,11 +106,12 @@ func (w *rewriter) readOperands(r *wasm.Reader, op *opcode) {
 				r.Fail("memory %d; build without multi-memory", index)
 			}
 		case 'B':
+			outermost := uint32(0)
 			r.Each(1, func() {
-				r.U32()
+				outermost = max(outermost, r.U32())
 				w.body.numEdges++
 			})
-			r.U32() // the default
+			w.body.label = max(outermost, r.U32()) // the default
 		case 't':
 			if n := r.Byte(); n != 1 {
 				r.Fail("select with %d types; it has one", n)

@@ -30,6 +30,16 @@ func (w *rewriter) appendCharge(dst []byte, cost int64) []byte {
 	return w.appendSpend(dst)
 }
 
+// appendLateCharge appends code that leaves the stack as it is, and what is
+// below 0 to who looks next:
+//
+//	fuel -= cost
+func (w *rewriter) appendLateCharge(dst []byte, cost int64) []byte {
+	dst = w.appendFuel(dst, opGlobalGet)
+	dst = appendSigned(append(dst, opI64Const), cost)
+	return w.appendFuel(append(dst, opI64Sub), opGlobalSet)
+}
+
 // appendSizeCharge appends code for the i32 on top of the stack, which it
 // leaves there:
 //
@@ -52,7 +62,11 @@ func (w *rewriter) appendSizeCharge(dst []byte, charge *sizeCharge, scratch uint
 // appendSpend appends code that takes the fuel that is left from the stack,
 // keeps it, and traps when it is below 0.
 func (w *rewriter) appendSpend(dst []byte) []byte {
-	dst = w.appendFuel(dst, opGlobalSet)
+	return w.appendLook(w.appendFuel(dst, opGlobalSet))
+}
+
+// appendLook appends code that traps when the fuel is below 0.
+func (w *rewriter) appendLook(dst []byte) []byte {
 	dst = w.appendFuel(dst, opGlobalGet)
 	return append(dst, opI64Const, 0, opI64LtS, opIf, typeNone, opUnreachable, opEnd)
 }

@@ -9,7 +9,8 @@ import (
 
 // FuelGlobal is the export under which a metered module has its counter: a
 // mutable i64 global, 0 at first. The host sets it before each call and
-// finds it below 0 when the call ran out of fuel.
+// finds it below 0 when the call ran out of fuel, whether it trapped or, with
+// its last instructions, returned.
 const FuelGlobal = "wasmeter_fuel"
 
 // Limits of a module. They bound what the engine spends on compiling it.

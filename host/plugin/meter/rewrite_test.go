@@ -155,7 +155,7 @@ func call(t *testing.T, m *assembler, fuel int64, args ...uint64) (used int64, e
 }
 
 // The expected numbers are counted by hand, from the costs that ABI.md
-// states: 64 and one a local for the entry, 16 for a load, 4 for a store, 16 for a
+// states: 64 and one a local for the entry, 96 for a load, 4 for a store, 16 for a
 // division, 32 and a quarter a byte for a bulk operation, 2,000 and 64 a page
 // for memory.grow, 1 for everything else, one for each 2 values at a join.
 func TestFuel(t *testing.T) {
@@ -169,7 +169,7 @@ func TestFuel(t *testing.T) {
 		{"nothing", "", nil, entry},
 		{"two locals", "ii", nil, entry + 2},
 		{"plain", "", code(i32(1), i32(2), []byte{0x6a, opDrop}), entry + 4},
-		{"store and load", "", code(i32(0), i32(0), []byte{opI32Load, 2, 0, 0x36, 2, 0}), entry + 2 + 16 + 4},
+		{"store and load", "", code(i32(0), i32(0), []byte{opI32Load, 2, 0, 0x36, 2, 0}), entry + 2 + 96 + 4},
 		{"division", "", code(i32(6), i32(3), []byte{0x6d, opDrop}), entry + 3 + 16},
 		{"float division", "", code(zeros("FF"), []byte{0xa3, opDrop}), entry + 3 + 8},
 		{"fill of 1000 bytes", "", code(i32(0), i32(0), i32(1000), []byte{prefixMisc, 11, 0}), entry + 4 + 32 + 250},
@@ -180,10 +180,11 @@ func TestFuel(t *testing.T) {
 			i32(10), op(opLocalSet, 0),
 			[]byte{opLoop, typeNone}, op(opLocalGet, 0), i32(1), []byte{opI32Sub}, op(opLocalTee, 0), op(opBrIf, 0), []byte{opEnd},
 		), entry + 1 + 3 + 10*(6+1)},
-		// Six divisions make a region of their own.
-		{"one way of an if", "", code(i32(1), []byte{opIf, typeNone, opElse}, divisions(6), []byte{opEnd}), entry + 2 + 1},
-		{"the other way", "", code(i32(0), []byte{opIf, typeNone, opElse}, divisions(6), []byte{opEnd}), entry + 2 + 1 + 6*19 + 1},
-		{"what a branch skips, if it is large", "", code([]byte{opBlock, typeNone, opBlock, typeNone}, op(opBr, 1), []byte{opEnd}, divisions(6), []byte{opEnd}), entry + 4},
+		// Four divisions, 16 instructions, make a region of their own; three, 12, don't.
+		{"a short way of an if", "", code(i32(1), []byte{opIf, typeNone, opElse}, divisions(3), []byte{opEnd}), entry + 2 + 1 + 3*19 + 1},
+		{"one way of an if", "", code(i32(1), []byte{opIf, typeNone, opElse}, divisions(4), []byte{opEnd}), entry + 2 + 1},
+		{"the other way", "", code(i32(0), []byte{opIf, typeNone, opElse}, divisions(4), []byte{opEnd}), entry + 2 + 1 + 4*19 + 1},
+		{"what a branch skips, if it is large", "", code([]byte{opBlock, typeNone, opBlock, typeNone}, op(opBr, 1), []byte{opEnd}, divisions(4), []byte{opEnd}), entry + 4},
 		{"both ways of an if", "", code(i32(0), []byte{opIf, typeNone, 1, opElse, 1, opEnd}), entry + 6},
 		{"what a branch skips", "", code([]byte{opBlock, typeNone}, op(opBr, 0), []byte{1, 1, opEnd}), entry + 5},
 		{"loop in a loop that is not taken", "", code(
@@ -195,8 +196,9 @@ func TestFuel(t *testing.T) {
 			if got, _ := call(t, m, 1<<50); got != c.want {
 				t.Errorf("%d units were used, want %d", got, c.want)
 			}
-			if _, err := call(t, m, c.want-1); err == nil || !strings.Contains(err.Error(), "unreachable") {
-				t.Errorf("with one unit less: got %v, want a trap", err)
+			// Without a trap the host finds out when the call has returned.
+			if got, err := call(t, m, c.want-1); got < c.want || err != nil && !strings.Contains(err.Error(), "unreachable") {
+				t.Errorf("with one unit less: got %v and %d units used, want a trap or as many as before", err, got)
 			}
 		})
 	}
@@ -205,6 +207,39 @@ func TestFuel(t *testing.T) {
 // divisions leaves nothing on the stack: 1 divided by 1, n times.
 func divisions(n int) []byte {
 	return bytes.Repeat(code(i32(1), i32(1), []byte{0x6d, opDrop}), n)
+}
+
+// What is charged late stays little, however a module returns: it recurses as deep
+// as most of its budget goes, and does as much as it can on every way back.
+func TestLateCharges(t *testing.T) {
+	const budget = 100_000 // for 1,000 ways down, of 77 each, and little more
+	work := divisions(300) // 5,700 units, behind a join
+	late := code([]byte{opBlock, typeNone}, op(opLocalGet, 0), op(opBrIf, 0), work, []byte{opEnd}, work)
+	skip := func(label uint32) []byte { return code(i32(1), op(opBrIf, label)) } // to the function's end
+	for name, c := range map[string]struct{ leaf, back []byte }{
+		"end":           {nil, late},
+		"return":        {nil, code(late, []byte{0x0f})},
+		"branch":        {nil, code([]byte{opBlock, typeNone}, late, skip(1), []byte{opEnd})},
+		"branch table":  {nil, code([]byte{opBlock, typeNone}, late, i32(0), []byte{opBrTable, 1, 1, 0}, []byte{opEnd})},
+		"leaf":          {late, op(opCall, 1)},
+		"leaf and work": {late, code(op(opCall, 1), late)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// run: if --depth > 0 { run(depth) }; back
+			down := code(op(opLocalGet, 0), i32(1), []byte{opI32Sub}, op(opLocalTee, 0),
+				[]byte{opIf, typeNone}, op(opLocalGet, 0), op(opCall, 0), []byte{opEnd}, i32(0), op(opLocalSet, 0))
+			m := &assembler{}
+			m.function("i", "", "run", "", code(down, c.back))
+			m.function("", "", "", "i", c.leaf)
+			used, err := call(t, m, budget, 1000)
+			if err == nil || !strings.Contains(err.Error(), "unreachable") {
+				t.Errorf("got %v, want a trap", err)
+			}
+			if most := int64(budget + 3*mostLate); used < budget || used > most {
+				t.Errorf("%d units were used of %d, want %d at most", used, budget, most)
+			}
+		})
+	}
 }
 
 // A module without globals and exports gets both sections; one that has a
