@@ -88,7 +88,7 @@ until_it "each client has paid the old price $each times" paid "$each" "$before"
 curl --silent --show-error --no-buffer --max-time 60 "$url/v1/chat/completions" -H 'Content-Type: application/json' \
 	-d '{"model": "sim", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1000, "ignore_eos": true, "stream": true}' >stream &
 stream=$!
-until_it "the stream begins" grep -q content stream
+until_it "the stream begins" grep -qs content stream
 
 echo "== output: $new, in wasmeter.yaml, and SIGHUP, while $clients clients ask and a stream runs"
 sed "s/output: $old/output: $new/" before.yaml >wasmeter.yaml
