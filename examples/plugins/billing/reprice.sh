@@ -48,7 +48,7 @@ until_it() {
 	done
 }
 
-until_it "the server listens" grep -q '^ *url ' banner
+until_it "the server listens" grep -qs '^ *url ' banner
 url=$(sed -n 's/^ *url *//p' banner)
 
 # ask sends a chat of 8 tokens, and gives the status and the answer.
