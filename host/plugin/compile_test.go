@@ -102,7 +102,7 @@ func TestCompileWithoutFolder(t *testing.T) {
 // seconds: in each of its functions many locals come from elsewhere wherever
 // a block ends.
 func slowToCompile() []byte {
-	const locals, blocks, functions = 250, 550, 150
+	const locals, blocks, functions = 250, 550, 1000
 	var body []byte
 	for range blocks {
 		body = append(body, 0x02, 0x40) // block
