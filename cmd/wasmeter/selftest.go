@@ -101,19 +101,6 @@ func (o *selftestOptions) ordinal() (int, error) {
 	return n, nil
 }
 
-// add enters a case's result into its kernel's row. Cases of a kernel are neighbours.
-func (r *selftestReport) add(kernel, name string, err error) {
-	if n := len(r.Kernels); n == 0 || r.Kernels[n-1].Kernel != kernel {
-		r.Kernels = append(r.Kernels, selftestKernel{Kernel: kernel, Failures: []string{}})
-	}
-	row := &r.Kernels[len(r.Kernels)-1]
-	if err == nil {
-		row.Passed++
-		return
-	}
-	row.Failures = append(row.Failures, name+": "+err.Error())
-}
-
 // fault is the command's error: what did not pass, nil if all did.
 func (r *selftestReport) fault() error {
 	passed, failed := 0, 0

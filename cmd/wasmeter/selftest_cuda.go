@@ -92,3 +92,16 @@ func peaks(d *driver.Device, major, minor int) (gbs, tflops float64) {
 	tflops = attribute(driver.Multiprocessors) * attribute(driver.ClockRate) * 1e3 * bf16PerClock[[2]int{major, minor}] / 1e12
 	return gbs, tflops
 }
+
+// add enters a case's result into its kernel's row. Cases of a kernel are neighbours.
+func (r *selftestReport) add(kernel, name string, err error) {
+	if n := len(r.Kernels); n == 0 || r.Kernels[n-1].Kernel != kernel {
+		r.Kernels = append(r.Kernels, selftestKernel{Kernel: kernel, Failures: []string{}})
+	}
+	row := &r.Kernels[len(r.Kernels)-1]
+	if err == nil {
+		row.Passed++
+		return
+	}
+	row.Failures = append(row.Failures, name+": "+err.Error())
+}

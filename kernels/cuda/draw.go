@@ -108,12 +108,3 @@ func (d *Drawn) Decode(src []byte) {
 		d.Top = append(d.Top, TokenLogprob{int32(binary.LittleEndian.Uint32(at)), math.Float32frombits(binary.LittleEndian.Uint32(at[4:]))})
 	}
 }
-
-// sampleSpan is the number of tokens that one block of threads weighs; sliceBytes is
-// what it leaves for the draw: sizeof(Slice) in sample.cu.
-const (
-	sampleSpan = 8192
-	sliceBytes = 32
-)
-
-func sampleSlices(vocab int) int { return (vocab + sampleSpan - 1) / sampleSpan }

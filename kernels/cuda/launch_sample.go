@@ -8,6 +8,15 @@ import (
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
 
+// sampleSpan is the number of tokens that one block of threads weighs; sliceBytes is
+// what it leaves for the draw: sizeof(Slice) in sample.cu.
+const (
+	sampleSpan = 8192
+	sliceBytes = 32
+)
+
+func sampleSlices(vocab int) int { return (vocab + sampleSpan - 1) / sampleSpan }
+
 func (k *Kernels) sample(s *driver.Stream, p Sampling) error {
 	switch {
 	case p.Rows < 1:
