@@ -87,7 +87,8 @@ func (in *instance) emit(kind int32, data []byte) int32 {
 	case len(e.records) == maxRecords:
 		return errorQuota
 	}
-	s := jsonScanner{doc: data}
+	s := &in.scanner
+	s.reset(data)
 	if s.peek() != '{' {
 		return errorDenied
 	}

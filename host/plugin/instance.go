@@ -44,10 +44,11 @@ type instance struct {
 	// synthetic: the request is made up, so that the call has no effects.
 	synthetic bool
 	effects   effects
-	clock     uint64   // ns; moves by itself, see wasi.go
-	random    rand.PCG // reseeded for each call
-	said      []byte   // what the guest wrote to stderr in this call
-	words     string   // last thing it logged; kept while it starts
+	scanner   jsonScanner // of the records that it emits
+	clock     uint64      // ns; moves by itself, see wasi.go
+	random    rand.PCG    // reseeded for each call
+	said      []byte      // what the guest wrote to stderr in this call
+	words     string      // last thing it logged; kept while it starts
 }
 
 // callContext hands the instance to the host functions through the context

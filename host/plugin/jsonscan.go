@@ -51,6 +51,12 @@ func (s *jsonScanner) fail(err error) {
 	}
 }
 
+// reset begins with another document. What is in keys is of no matter.
+func (s *jsonScanner) reset(doc []byte) {
+	s.doc, s.at, s.err = doc, 0, nil
+	s.escaped, s.crowded, s.nonASCII, s.deepest, s.numKeys = false, false, false, 0, 0
+}
+
 // peek gives the next byte that is not white space, 0 at the end.
 func (s *jsonScanner) peek() byte {
 	for s.at < len(s.doc) {

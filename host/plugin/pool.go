@@ -120,9 +120,11 @@ func (p *pool) pop() *instance {
 }
 
 // put returns an instance that is fit for the next call. It lets go of the
-// caller's context, which may hold a whole request, and of its strings.
+// caller's context, which may hold a whole request, of its strings, and of what it
+// emitted.
 func (p *pool) put(in *instance) {
 	in.call, in.requestID, in.attemptID, in.layout = callContext{}, "", "", layout{}
+	in.scanner.reset(nil)
 	p.weigh(in, int64(in.memory.Size()))
 	p.mu.Lock()
 	p.idle = append(p.idle, in)
