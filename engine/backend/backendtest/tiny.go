@@ -181,6 +181,21 @@ func File(t *testing.T, metadata []gguf.KeyValue, tensors []gguf.Tensor) *gguf.F
 	return file
 }
 
+// Load loads a model on a backend, and closes both when the test ends.
+func Load(t testing.TB, file *gguf.File, b backend.Backend) model.Model {
+	t.Helper()
+	m, err := model.Load(file, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return m
+}
+
 // trial runs a tiny model step by step and keeps the logits of every position.
 type trial struct {
 	t      *testing.T
@@ -197,16 +212,7 @@ const trialBlockSize = 16
 // random tokens for the same lengths.
 func newTrial(t *testing.T, file *gguf.File, b backend.Backend, lengths ...int) *trial {
 	t.Helper()
-	m, err := model.Load(file, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	r := &trial{t: t, model: m, logits: make([][]float32, len(lengths))}
+	r := &trial{t: t, model: Load(t, file, b), logits: make([][]float32, len(lengths))}
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, n := range lengths {
 		tokens := make([]int32, n)
@@ -216,7 +222,7 @@ func newTrial(t *testing.T, file *gguf.File, b backend.Backend, lengths ...int) 
 		r.tokens = append(r.tokens, tokens)
 		r.tables = append(r.tables, Blocks(&r.next, n, trialBlockSize))
 	}
-	if err := m.Reserve(int(r.next), trialBlockSize); err != nil {
+	if err := r.model.Reserve(int(r.next), trialBlockSize); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -92,18 +92,12 @@ func newDecoder(b *testing.B, path string, threads int) *decoder {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m, err := model.Load(file, device)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			b.Error(err)
-		}
+	b.Cleanup(func() { // after the model's
 		if err := file.Close(); err != nil {
 			b.Error(err)
 		}
 	})
+	m := backendtest.Load(b, file, device)
 	if err := m.Reserve(4, 16); err != nil {
 		b.Fatal(err)
 	}

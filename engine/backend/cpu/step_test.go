@@ -15,23 +15,8 @@ import (
 	"github.com/wasmeter/wasmeter/engine/backend/backendtest"
 	"github.com/wasmeter/wasmeter/engine/backend/cpu"
 	"github.com/wasmeter/wasmeter/engine/gguf"
-	"github.com/wasmeter/wasmeter/engine/model"
 	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
-
-func loadModel(t *testing.T, file *gguf.File, b backend.Backend) model.Model {
-	t.Helper()
-	m, err := model.Load(file, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return m
-}
 
 func TestStepsDoNotAllocate(t *testing.T) {
 	files := map[string]*gguf.File{"quantised": backendtest.TinyFile(t)}
@@ -46,7 +31,7 @@ func TestStepsDoNotAllocate(t *testing.T) {
 
 func testStepsDoNotAllocate(t *testing.T, file *gguf.File) {
 	for _, threads := range []int{1, 2} {
-		m := loadModel(t, file, open(t, threads, kernels.Best()))
+		m := backendtest.Load(t, file, open(t, threads, kernels.Best()))
 		if err := m.Reserve(40, 16); err != nil {
 			t.Fatal(err)
 		}

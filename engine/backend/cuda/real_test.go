@@ -50,18 +50,12 @@ func loadReal(t *testing.T, b backend.Backend) model.Model {
 	if err != nil {
 		t.Skipf("needs the model file: run `make model` (%v)", err)
 	}
-	m, err := model.Load(f, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("close model: %v", err)
-		}
+	t.Cleanup(func() { // after the model's
 		if err := f.Close(); err != nil {
 			t.Errorf("close file: %v", err)
 		}
 	})
+	m := backendtest.Load(t, f, b)
 	if err := m.Reserve(16, 16); err != nil {
 		t.Fatal(err)
 	}

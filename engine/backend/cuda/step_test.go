@@ -22,15 +22,7 @@ const tinyLayers = 4
 // load makes a tiny model with room for two sequences of 512 tokens.
 func load(t *testing.T, file *gguf.File, b backend.Backend) model.Model {
 	t.Helper()
-	m, err := model.Load(file, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	m := backendtest.Load(t, file, b)
 	if err := m.Reserve(64, 16); err != nil {
 		t.Fatal(err)
 	}
