@@ -12,7 +12,7 @@ const (
 	maxFuel     = 1_000_000_000_000
 )
 
-// InitFuel is the budget of the first instance's init; a Go runtime needs 40 M
+// InitFuel is the budget of the first instance's init; a Go runtime needs 18 M
 // to start.
 const InitFuel = 1_000_000_000
 
