@@ -109,7 +109,7 @@ func (k *Kernels) DecodeScratch(dim int) int64 {
 // rounded to float16 on the way to the tensor cores, sums are float32. dst and q are
 // [rows, heads.Q, heads.Dim] and may be the same.
 //
-// seqs describes the runs in device memory, int32 [numSeqs][4]: the first row, the number
+// seqs describes the runs in device memory, at a multiple of 16 bytes, int32 [numSeqs][4]: the first row, the number
 // of rows (0: nothing to do), the context of the run's last row (positions it sees, its
 // own among them), and the number of its table. Rows of a run have consecutive
 // positions; rows is the number of rows of all runs together, or more. Rows of no run are
