@@ -43,7 +43,7 @@ func forward(b *testing.B, m model.Model, batch *backend.Batch) {
 // BenchmarkDecode measures steps of one token for each of some sequences, all
 // at the same position.
 func BenchmarkDecode(b *testing.B) {
-	for _, c := range []struct{ batch, context int }{{1, 64}, {1, 1024}, {16, 64}} {
+	for _, c := range []struct{ batch, context int }{{1, 64}, {1, 1024}, {4, 64}, {16, 64}} {
 		for _, threads := range []int{1, 2} {
 			b.Run(fmt.Sprintf("batch=%d/context=%d/threads=%d", c.batch, c.context, threads), func(b *testing.B) {
 				benchDecode(b, smolLM2, threads, c.batch, c.context)

@@ -21,10 +21,9 @@ const (
 	metaBytes                                        = 28
 )
 
-// prefetchAhead is how far the AVX2 forms read weights ahead, in bytes. The hardware stops
-// at each page: with this, a Zen 3 core streams weights for one token as fast as it reads
-// plain memory, without, at 0.8 of it; for two to four tokens it gains a third. The VNNI
-// forms go without, because a Zen 4 core lost by it. See RATIONALE.md: prefetching weights.
+// prefetchAhead is how far kernels read weights ahead, in bytes: the hardware stops at each
+// page. Only AVX-512 with one token, which reads as fast as memory allows, loses by it. See
+// RATIONALE.md: prefetching weights.
 const prefetchAhead = 2560
 
 func matMulFile() *file {
@@ -151,7 +150,7 @@ func matMul(f *file, v form, t tile) {
 		f.op("MOVQ $%d, R14", superBlocks)
 	}
 	f.label("block")
-	if t.level == "AVX2" {
+	if t.level == "AVX2" || t.level == "AVX512" && t.tokens > 1 {
 		for line := 0; line < v.blockBytes(); line += 64 {
 			f.op("PREFETCHT0 %d(SI)", prefetchAhead+line)
 		}
