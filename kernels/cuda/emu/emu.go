@@ -102,7 +102,8 @@ func (l *Library) Reset() { C.emu_reset(l.calls) }
 
 // Counter is how often something has happened in the process: launches,
 // graph_launches, kernels (both of these ran), copies, synchronous_copies, fills,
-// allocations, frees, pinned_allocations, synchronizations, captures, graph_nodes.
+// allocations, frees, pinned_allocations, synchronizations, captures, graph_nodes,
+// bytes_to_host.
 // It panics for another name.
 func (l *Library) Counter(name string) uint64 {
 	s := C.CString(name)

@@ -120,5 +120,6 @@ EXPORT uint64_t emu_counter(const char* name) {
   COUNTER(synchronizations)
   COUNTER(captures)
   COUNTER(graph_nodes)
+  COUNTER(bytes_to_host)
   return ~0ull;
 }

@@ -175,6 +175,7 @@ static CUresult toDevice(CUdeviceptr to, const void* from, size_t n, CUstream h,
 }
 static CUresult toHost(void* to, CUdeviceptr from, size_t n, CUstream h, bool waits) {
   if (!readable(from, n, "copy to the host")) return CUDA_ERROR_INVALID_VALUE;
+  counters.bytes_to_host += n;
   return copy(h, waits || !isPinned(to, n), true, {[=] {
                 touch(from, n, false);
                 memcpy(to, (void*)from, n);
