@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine/gguf"
+	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
 // ErrNotFinite is the error of a step whose logits hold NaN or infinity: no
@@ -173,4 +174,22 @@ type Sharer interface {
 	// returns when all are done. thread is the number of the one that calls, from
 	// 0; each does one part at a time.
 	Share(parts int, do func(part, thread int))
+}
+
+// Drawer is a Backend that draws tokens where their logits are, and goes on while the
+// host prepares the next step. Steps are computed in the order in which they are
+// queued, one after the other.
+type Drawer interface {
+	// DrawLimits returns how many rows of a batch can be drawn from, and how many log
+	// probabilities beside the drawn token's can be had.
+	DrawLimits() (rows, logprobs int)
+	// Draw ends the operations of a batch with Draws in the place of Logits.
+	Draw(w Weight, x Tensor)
+	// Queue ends a step as Sync does, and does not wait for it: the batch may change
+	// when it returns. Two steps may be under way, and all must have been waited for
+	// before one that ends with Sync begins. A step that Queue refuses is not under way.
+	Queue() error
+	// Wait waits for the earliest step under way and returns the tokens of the rows in
+	// its Sample list, in order, valid until the next Wait, or the step's error.
+	Wait() ([]sample.Token, error)
 }

@@ -1,5 +1,7 @@
 package backend
 
+import "github.com/wasmeter/wasmeter/engine/sample"
+
 // Batch is one step's work: the rows to compute and where their keys and
 // values live. It holds integers only; who asked, and why, stays with the
 // scheduler. A Batch is filled by the engine's loop and read by the model and
@@ -17,6 +19,9 @@ type Batch struct {
 	Seqs []Seq
 	// Sample lists the rows whose logits are wanted, ascending.
 	Sample []int32
+	// Draws says for each row in Sample how its token is drawn, where a Drawer does
+	// so; otherwise it is empty.
+	Draws []sample.Draw
 }
 
 // Seq is one sequence's share of a Batch.
@@ -42,4 +47,5 @@ func (b *Batch) Reset() {
 	b.Slots = b.Slots[:0]
 	b.Seqs = b.Seqs[:0]
 	b.Sample = b.Sample[:0]
+	b.Draws = b.Draws[:0]
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
 // decoder is what the architectures share: tokens become a residual stream, the
@@ -14,6 +15,9 @@ import (
 type decoder struct {
 	config  config
 	backend backend.Backend
+	// operations is the architecture's: it names those of a step, up to those of the
+	// last layer.
+	operations func(*backend.Batch)
 
 	embedding  backend.Weight // [vocab, width]
 	outputNorm backend.Weight // [width]
@@ -126,21 +130,55 @@ func (d *decoder) attentionScale() float32 {
 	return float32(1 / math.Sqrt(float64(d.config.headDim)))
 }
 
-// begin starts a step: the residual stream is the embedding times scale.
-func (d *decoder) begin(batch *backend.Batch, scale float32) {
+// embed starts a step: the residual stream is the embedding times scale.
+func (d *decoder) embed(batch *backend.Batch, scale float32) {
 	d.backend.Begin(batch)
 	d.backend.Embed(d.x, d.embedding, scale)
 }
 
-// finish ends a step: the residual stream becomes logits.
-func (d *decoder) finish(batch *backend.Batch) ([]float32, error) {
+// Forward implements Model.
+func (d *decoder) Forward(batch *backend.Batch) ([]float32, error) {
 	b := d.backend
+	d.operations(batch)
 	b.Norm(d.normed, d.x, d.outputNorm, d.config.eps)
 	logits := b.Logits(d.output, d.normed)
 	if err := b.Sync(); err != nil {
-		return nil, fmt.Errorf("forward %d rows on %s: %w", batch.Rows(), b.Name(), err)
+		return nil, d.failed(batch.Rows(), err)
 	}
 	return logits, nil
+}
+
+func (d *decoder) failed(rows int, err error) error {
+	return fmt.Errorf("forward %d rows on %s: %w", rows, d.backend.Name(), err)
+}
+
+// DrawLimits implements Drawer.
+func (d *decoder) DrawLimits() (rows, logprobs int) {
+	if b, ok := d.backend.(backend.Drawer); ok {
+		return b.DrawLimits()
+	}
+	return 0, 0
+}
+
+// Queue implements Drawer.
+func (d *decoder) Queue(batch *backend.Batch) error {
+	b := d.backend.(backend.Drawer)
+	d.operations(batch)
+	d.backend.Norm(d.normed, d.x, d.outputNorm, d.config.eps)
+	b.Draw(d.output, d.normed)
+	if err := b.Queue(); err != nil {
+		return d.failed(batch.Rows(), err)
+	}
+	return nil
+}
+
+// Wait implements Drawer.
+func (d *decoder) Wait() ([]sample.Token, error) {
+	tokens, err := d.backend.(backend.Drawer).Wait()
+	if err != nil {
+		return nil, fmt.Errorf("forward on %s: %w", d.backend.Name(), err)
+	}
+	return tokens, nil
 }
 
 // Shape implements Model.

@@ -70,6 +70,7 @@ func newGemma3(f *gguf.File, b backend.Backend) (Model, error) {
 			ffnPostNorm:  l.vector(name+"post_ffw_norm.weight", c.width),
 		})
 	}
+	m.operations = m.step
 	return m, l.finish()
 }
 
@@ -91,12 +92,12 @@ func (m *gemma3) readWindow(f *gguf.File, c *config) (period int, err error) {
 	return period, nil
 }
 
-// Forward implements Model.
-func (m *gemma3) Forward(batch *backend.Batch) ([]float32, error) {
+// step names the operations of a step, up to those of the last layer.
+func (m *gemma3) step(batch *backend.Batch) {
 	b, c := m.backend, &m.config
 	q, k, v := m.qkv[0], m.qkv[1], m.qkv[2]
 
-	m.begin(batch, float32(math.Sqrt(float64(c.width))))
+	m.embed(batch, float32(math.Sqrt(float64(c.width))))
 	for i := range m.layers {
 		l := &m.layers[i]
 		rope, window := c.rope, 0
@@ -120,7 +121,6 @@ func (m *gemma3) Forward(batch *backend.Batch) ([]float32, error) {
 		m.project(l.down, m.gated)
 		b.AddNorm(m.x, m.normed, l.ffnPostNorm, c.eps)
 	}
-	return m.finish(batch)
 }
 
 // project sets the normed rows to the product of a branch's last matrix.

@@ -3,7 +3,10 @@
 // package backend in order.
 package model
 
-import "github.com/wasmeter/wasmeter/engine/backend"
+import (
+	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/sample"
+)
 
 // Model computes logits for batches. The engine's loop owns it: no method is
 // called from two goroutines at a time.
@@ -27,6 +30,18 @@ type Sharer backend.Sharer
 
 // Timer is a Model that asks its backend for the device's own clock.
 type Timer backend.Timer
+
+// Drawer is a Model that draws tokens on its device, and computes a step while the
+// next is prepared, if its backend does.
+type Drawer interface {
+	// DrawLimits is the backend's; no rows can be drawn from where it has none.
+	DrawLimits() (rows, logprobs int)
+	// Queue begins a step that draws the tokens of all rows in Sample, as the batch's
+	// Draws say, and does not wait for it: see backend.Drawer.
+	Queue(b *backend.Batch) error
+	// Wait is the backend's.
+	Wait() ([]sample.Token, error)
+}
 
 // Shape is what the engine and the host must know of a model.
 type Shape struct {

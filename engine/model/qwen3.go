@@ -39,15 +39,16 @@ func newQwen3(f *gguf.File, b backend.Backend) (Model, error) {
 			feedForward: l.feedForward(name, &c),
 		})
 	}
+	m.operations = m.step
 	return m, l.finish()
 }
 
-// Forward implements Model.
-func (m *qwen3) Forward(batch *backend.Batch) ([]float32, error) {
+// step names the operations of a step, up to those of the last layer.
+func (m *qwen3) step(batch *backend.Batch) {
 	b, c := m.backend, &m.config
 	q, k, v := m.qkv[0], m.qkv[1], m.qkv[2]
 
-	m.begin(batch, 1)
+	m.embed(batch, 1)
 	for i := range m.layers {
 		l := &m.layers[i]
 
@@ -65,5 +66,4 @@ func (m *qwen3) Forward(batch *backend.Batch) ([]float32, error) {
 		b.GatedMatMul(m.gated, l.gate, l.up, m.normed, backend.SiLU)
 		b.AddMatMul(m.x, l.down, m.gated)
 	}
-	return m.finish(batch)
 }

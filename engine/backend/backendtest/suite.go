@@ -12,6 +12,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/gguf"
 	"github.com/wasmeter/wasmeter/engine/model"
+	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
 // Tolerance says how far a backend's results may be from the reference's: each
@@ -47,6 +48,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Backend, tolerance Tolera
 	}
 	t.Run("not finite", func(t *testing.T) { testNotFinite(t, open(t)) })
 	t.Run("damaged model", func(t *testing.T) { testDamagedModel(t, open) })
+	t.Run("draws", func(t *testing.T) { testDraws(t, open) })
 	eachModel(t, func(t *testing.T, file *gguf.File) {
 		t.Run("model", func(t *testing.T) { testModel(t, file, open, tolerance.Model) })
 		t.Run("alone or batched", func(t *testing.T) { testAloneOrBatched(t, file, open, tolerance.Batch) })
@@ -295,6 +297,21 @@ func testNotFinite(t *testing.T, b backend.Backend) {
 		b.Logits(head, x)
 		if err := b.Sync(); errors.Is(err, backend.ErrNotFinite) != c.bad || (err != nil) != c.bad {
 			t.Errorf("%s: error %v, want one that is ErrNotFinite: %t", c.name, err, c.bad)
+		}
+		drawer, ok := b.(backend.Drawer)
+		if !ok {
+			continue
+		}
+		batch.Draws = slices.Repeat([]sample.Draw{{TopP: 1, RepetitionPenalty: 1, Logprobs: -1}}, len(c.sample))
+		b.Begin(batch)
+		b.Embed(x, embedding, 1)
+		drawer.Draw(head, x)
+		err := drawer.Queue()
+		if err == nil {
+			_, err = drawer.Wait()
+		}
+		if errors.Is(err, backend.ErrNotFinite) != c.bad || (err != nil) != c.bad {
+			t.Errorf("%s, drawn from: error %v, want one that is ErrNotFinite: %t", c.name, err, c.bad)
 		}
 	}
 }

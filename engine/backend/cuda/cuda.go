@@ -34,7 +34,7 @@ type Backend struct {
 	// Memory of zeros that kernels share.
 	matMulScratch, decodeScratch driver.Ptr
 
-	// The step: set by Begin, read until Sync.
+	// The step: set by Begin, read until Sync or Queue.
 	batch *backend.Batch
 	err   error // the first before Sync
 	steps uint64
@@ -42,11 +42,16 @@ type Backend struct {
 	fused []op
 	words integersBuffer
 	out   results
+	drawn drawn
 
 	graphs []*graph
 
-	begun, ended *driver.Event
-	computed     time.Duration // by the device, in all steps
+	// Steps take turns in flights. queued and awaited count them: those between are
+	// under way.
+	flights         [maxFlights]flight
+	queued, awaited uint64
+
+	computed time.Duration // by the device, in all steps
 }
 
 var (
@@ -54,6 +59,7 @@ var (
 	_ backend.Planner = (*Backend)(nil)
 	_ backend.Sizer   = (*Backend)(nil)
 	_ backend.Timer   = (*Backend)(nil)
+	_ backend.Drawer  = (*Backend)(nil)
 )
 
 // Open opens a device and loads the kernels onto it. Errors say what was found and
@@ -115,11 +121,10 @@ func (b *Backend) prepare() (err error) {
 	if b.stream, err = b.device.NewStream(); err != nil {
 		return err
 	}
-	if b.begun, err = b.device.NewEvent(); err != nil {
-		return err
-	}
-	if b.ended, err = b.device.NewEvent(); err != nil {
-		return err
+	for i := range b.flights {
+		if err := b.flights[i].prepare(b.device); err != nil {
+			return err
+		}
 	}
 	b.loading = upload{device: b.device, stream: b.stream}
 	b.matMulScratch, err = b.zeros(b.kernels.MatMulScratch())
@@ -198,11 +203,13 @@ func (b *Backend) Close() error {
 
 // release gives everything back; what was not made is nil.
 func (b *Backend) release() error {
-	faults := []error{b.dropGraphs(), b.loading.close(), b.words.close(b.device), b.out.close()}
-	for _, e := range []*driver.Event{b.begun, b.ended} {
-		if e != nil {
-			faults = append(faults, e.Close())
-		}
+	var faults []error
+	if b.queued != b.awaited { // nobody wants what is under way
+		faults = append(faults, b.stream.Sync())
+	}
+	faults = append(faults, b.dropGraphs(), b.loading.close(), b.words.close(b.device), b.out.close())
+	for i := range b.flights {
+		faults = append(faults, b.flights[i].close())
 	}
 	if b.stream != nil {
 		faults = append(faults, b.stream.Close())

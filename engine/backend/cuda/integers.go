@@ -8,12 +8,13 @@ import (
 )
 
 // integers is how a step's integers lie in its one upload: int32 arrays one after
-// the other. All is a function of three numbers, so a captured graph finds it where
+// the other. All is a function of four numbers, so a captured graph finds it where
 // it was.
 type integers struct {
 	rows   int // of the launches: the batch's, or more to pad a decode step
 	tables int // block tables, one for each sequence
 	stride int // entries of a table, a power of two
+	draws  int // rows whose tokens are drawn; 0 where logits come back
 }
 
 // leastStride keeps the number of graphs small: a table of as many blocks serves
@@ -36,7 +37,8 @@ func blocksOf(s *backend.Seq, blockSize int) int {
 
 // The arrays' offsets, in words. sequences holds four words for each table: the
 // first row of a run of rows, their number, the context of the last, and the table;
-// the kernel reads the four at once, which takes an address that is a multiple of 16.
+// the kernel reads the four at once, which takes an address that is a multiple of 16,
+// as draws have. Behind the words lie the draws' pairs.
 func (l integers) tokens() int    { return 0 }
 func (l integers) positions() int { return l.rows }
 func (l integers) slots() int     { return 2 * l.rows }
@@ -44,7 +46,13 @@ func (l integers) contexts() int  { return 3 * l.rows }
 func (l integers) sampledAt() int { return 4 * l.rows }
 func (l integers) sequences() int { return (5*l.rows + 3) &^ 3 }
 func (l integers) table() int     { return l.sequences() + 4*l.tables }
-func (l integers) words() int     { return l.table() + l.tables*l.stride }
+func (l integers) drawsAt() int   { return (l.table() + l.tables*l.stride + 3) &^ 3 }
+func (l integers) words() int {
+	if l.draws == 0 {
+		return l.table() + l.tables*l.stride
+	}
+	return l.drawsAt() + drawWords*l.draws
+}
 
 // words is a little-endian array of int32, as the device has it.
 type words []byte

@@ -62,6 +62,8 @@ func (b *Backend) launch(o *op) error {
 		return b.attend(o)
 	case logits:
 		return b.logits(o)
+	case draw:
+		return b.draw(o)
 	}
 	panic(fmt.Sprintf("cuda backend: operation %d", o.kind))
 }

@@ -40,11 +40,14 @@ const (
 	// logits: the sampled rows of x times w[0]ᵀ, for the host. With norm, x is
 	// normed first.
 	logits
+	// draw: a token from each row of the logits of w[0].
+	draw
 )
 
 var kindNames = [...]string{
 	embed: "embed", norm: "norm", addNorm: "add norm", product: "product", addProduct: "add product", gatedProduct: "gated product",
 	headNorm: "head norm", rotate: "rotate", store: "store", finishHeads: "finish heads", attend: "attend", logits: "logits",
+	draw: "draw",
 }
 
 // op is one operation of a step. It holds no slices, so that two can be compared:

@@ -119,8 +119,8 @@ func (b *Backend) KVMemory() int64 {
 	}); err != nil {
 		return 0 // the cache would be the next to fail
 	}
-	logits := 4 * int64(b.logitsRows()) * int64(b.widest)
-	return max(0, left-logits-stepMemory)
+	scratch, tokens := b.drawMemory(b.widest)
+	return max(0, left-b.logitsBytes(b.widest)-scratch-tokens-stepMemory)
 }
 
 // stepMemory is kept for the integers of steps, the kernels' own scratch and what

@@ -47,20 +47,24 @@ func (b *Backend) Logits(w backend.Weight, x backend.Tensor) []float32 {
 	return b.out.floats()
 }
 
-// makeRoom sizes the memory for logits, for as many rows as are usual at once.
+// logitsBytes is what logits take on the device, of as many rows as are usual at once.
+func (b *Backend) logitsBytes(vocab int) int64 {
+	return resultsHeader + 4*int64(b.logitsRows())*int64(vocab)
+}
+
+// holds tells whether there is so much room on the device.
+func (r *results) holds(bytes int64) bool { return r.bytes >= bytes }
+
+// makeRoom sizes the memory for logits, on the device and on the host.
 func (b *Backend) makeRoom(rows, vocab int) error {
 	host := resultsHeader + 4*max(rows, b.logitsRows())*vocab
-	device := resultsHeader + 4*int64(b.logitsRows())*int64(vocab)
-	if b.out.host != nil && len(b.out.host.Bytes()) >= host && b.out.bytes >= device {
+	device := b.logitsBytes(vocab)
+	if b.out.host != nil && len(b.out.host.Bytes()) >= host && b.out.holds(device) {
 		return nil
 	}
 	return b.entered(func() error {
-		if b.out.bytes < device {
-			p, err := b.memory.take(device)
-			if err != nil {
-				return err
-			}
-			b.out.device, b.out.bytes = p, device
+		if err := b.makeRoomOnDevice(device); err != nil {
+			return err
 		}
 		if err := b.out.close(); err != nil {
 			return err
@@ -69,6 +73,22 @@ func (b *Backend) makeRoom(rows, vocab int) error {
 		b.out.host, err = b.device.Pinned(host)
 		return err
 	})
+}
+
+// makeRoomOnDevice takes so much memory for logits, unless there is as much. Captured
+// steps would write to where they were.
+func (b *Backend) makeRoomOnDevice(bytes int64) error {
+	if b.out.holds(bytes) {
+		return nil
+	}
+	if err := errors.Join(b.stream.Sync(), b.dropGraphs()); err != nil {
+		return err
+	}
+	p, err := b.memory.take(bytes)
+	if err == nil {
+		b.out.device, b.out.bytes = p, bytes
+	}
+	return err
 }
 
 // floats is the host's part as numbers. The memory is not Go's, and lives until

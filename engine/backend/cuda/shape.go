@@ -12,6 +12,9 @@ type shape struct {
 	singles, runs, runRows int
 	// captured says that this is a decode step, whose launches are kept as a graph.
 	captured bool
+	// top is the largest number of log probabilities beside a drawn token's, 0 or a
+	// power of two.
+	top int
 }
 
 // shapeOf is the shape of a batch. A decode step is padded to a power of two of rows,

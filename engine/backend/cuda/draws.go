@@ -1,0 +1,75 @@
+package cuda
+
+import (
+	"math"
+
+	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/sample"
+	kernels "github.com/wasmeter/wasmeter/kernels/cuda"
+)
+
+// Behind the block tables of a step that draws lie its draws, one for each row of
+// logits, and behind these the pairs that they name parts of: tokens with a bias, or
+// with a count. Draws have their place in the layout; pairs are as many as a step has.
+const (
+	drawWords = kernels.DrawBytes / 4
+	pairWords = 2
+)
+
+// drawing is s as the shape of a batch whose tokens are drawn on the device.
+func (s shape) drawing(b *backend.Batch) shape {
+	s.draws = s.sampled
+	for i := range b.Draws {
+		if n := b.Draws[i].Logprobs; n > 0 {
+			s.top = max(s.top, powerOfTwo(n))
+		}
+	}
+	return s
+}
+
+// pairs is the number of a batch's pairs.
+func pairs(b *backend.Batch) int {
+	n := 0
+	for i := range b.Draws {
+		n += len(b.Draws[i].Bias) + len(b.Draws[i].Seen)
+	}
+	return n
+}
+
+// fillDraws writes a batch's draws and their pairs. Rows that pad the batch are not
+// drawn from.
+func (l integers) fillDraws(w words, b *backend.Batch) {
+	next := 0
+	pair := func(id int32, value uint32) {
+		at := l.words() + pairWords*next
+		w.set(at, id)
+		w.set(at+1, int32(value))
+		next++
+	}
+	for i := range l.draws {
+		encoded := kernels.Draw{Skip: true}
+		if i < len(b.Draws) {
+			d := &b.Draws[i]
+			encoded = drawOf(d)
+			encoded.Bias = kernels.Part{From: next, Len: len(d.Bias)}
+			encoded.Seen = kernels.Part{From: next + len(d.Bias), Len: len(d.Seen)}
+			for _, p := range d.Bias {
+				pair(p.ID, math.Float32bits(p.Value))
+			}
+			for _, p := range d.Seen {
+				pair(p.ID, uint32(p.Count))
+			}
+		}
+		encoded.Encode(w[4*(l.drawsAt()+drawWords*i):])
+	}
+}
+
+// drawOf is a draw in the kernels' words, but for its pairs.
+func drawOf(d *sample.Draw) kernels.Draw {
+	return kernels.Draw{
+		// A device's integers have 32 bits, and no vocabulary is larger than this.
+		Temperature: d.Temperature, TopK: min(d.TopK, kernels.MaxVocab), TopP: d.TopP, MinP: d.MinP,
+		RepetitionPenalty: d.RepetitionPenalty, PresencePenalty: d.PresencePenalty, FrequencyPenalty: d.FrequencyPenalty,
+		Mask: -1, Noise: d.Noise(), Logprobs: d.Logprobs,
+	}
+}
