@@ -38,6 +38,18 @@ KERNEL fill(float* y, float value, int n) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = value;
 }
 
+// y = x·scale rounded to bfloat16, or to float16 where half is set, n values. What multiplies with libraries takes such x.
+// y is aligned to 8 and x to 16.
+KERNEL narrow(uint16_t* y, const float* x, float scale, int half, int n) {
+  const int at = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x, wide = n / 4;
+  for (int i = at; i < wide; i += step) {
+    const float4 v = ((const float4*)x)[i];
+    const float a = v.x * scale, b = v.y * scale, c = v.z * scale, d = v.w * scale;
+    ((uint2*)y)[i] = half ? uint2{pack_f16(a, b), pack_f16(c, d)} : uint2{pack_bf16(a, b), pack_bf16(c, d)};
+  }
+  for (int i = 4 * wide + at; i < n; i += step) y[i] = (uint16_t)(half ? pack_f16(x[i] * scale, 0.f) : pack_bf16(x[i] * scale, 0.f));
+}
+
 // Copies block pairs[i][0] to block pairs[i][1] in every layer of both caches. Grid: pairs, layers, 2.
 KERNEL copy_blocks(uint4* keys, uint4* values, const int* pairs, int blocks, int block_words) {
   uint4* cache = (blockIdx.z ? values : keys) + (size_t)blockIdx.y * blocks * block_words;
@@ -46,4 +58,4 @@ KERNEL copy_blocks(uint4* keys, uint4* values, const int* pairs, int blocks, int
   for (int i = threadIdx.x; i < block_words; i += blockDim.x) to[i] = from[i];
 }
 
-EMU_KERNELS(silu_up, gelu_up, add, fill, copy_blocks)
+EMU_KERNELS(silu_up, gelu_up, add, fill, narrow, copy_blocks)

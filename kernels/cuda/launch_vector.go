@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
@@ -14,6 +15,7 @@ type vectorKernels struct {
 	heads                 *driver.Function
 	siluUp, geluUp        *driver.Function
 	add, fill, copyBlocks *driver.Function
+	narrow                *driver.Function
 }
 
 // MaxHeadDim is the largest dimension of a head.
@@ -27,6 +29,7 @@ func (v *vectorKernels) load(l *loader) {
 	v.geluUp = l.function("gelu_up", 0)
 	v.add = l.function("add", 0)
 	v.fill = l.function("fill", 0)
+	v.narrow = l.function("narrow", 0)
 	v.copyBlocks = l.function("copy_blocks", 0)
 }
 
@@ -114,6 +117,23 @@ func (k *Kernels) Fill(s *driver.Stream, y driver.Ptr, value float32, n int) err
 		return nil
 	}
 	return k.begin().pointers(y).floats(value).ints(n).launch(s, k.vector.fill, k.elementGrid(n), elementThreads, 0)
+}
+
+// Narrow sets n values of y to those of x times scale, rounded to BF16 or F16, to the
+// nearest. y is aligned to 8 and x to 16.
+func (k *Kernels) Narrow(s *driver.Stream, y, x driver.Ptr, f Format, scale float32, n int) error {
+	half := 0
+	switch {
+	case n == 0:
+		return nil
+	case n > math.MaxInt32:
+		return fmt.Errorf("narrow %d values: at most %d fit into one launch", n, math.MaxInt32)
+	case f == F16:
+		half = 1
+	case f != BF16:
+		return fmt.Errorf("narrow to %v: use BF16 or F16", f)
+	}
+	return k.begin().pointers(y, x).floats(scale).ints(half, n).launch(s, k.vector.narrow, k.elementGrid(n), elementThreads, 0)
 }
 
 // CopyBlocks copies blocks within a cache, in all layers. keys and values are those of

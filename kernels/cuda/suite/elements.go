@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	half "github.com/wasmeter/wasmeter/kernels/cpu"
+	"github.com/wasmeter/wasmeter/kernels/cuda"
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
 
@@ -77,6 +79,7 @@ func elementCases() []Case {
 			return Same(b.ReadFloats(to, n+2), want, n+2)
 		}})
 	}
+	cases = append(cases, narrowCases()...)
 	for _, shape := range []struct{ layers, blocks, blockBytes, pairs int }{{1, 2, 16, 1}, {3, 7, 32 * 3 * 16 * 2, 3}, {2, 33, 16 * 80 * 2, 16}} {
 		cases = append(cases, Case{"copy_blocks", fmt.Sprintf("%d blocks of %d bytes in %d layers", shape.pairs, shape.blockBytes, shape.layers), func(b *Bench) error {
 			halves := shape.blockBytes / 2
@@ -113,6 +116,46 @@ func elementCases() []Case {
 	return cases
 }
 
+// narrowCases check the roundings, also of what lies between two values, of what is too
+// large, and of NaN.
+func narrowCases() []Case {
+	special := append([]float32{65504, 65519, 65520, 1e-7, 3e-8, float32(math.Inf(-1)), float32(math.NaN()), 1 + 1./256, 1 + 3./256, 1 + 1./2048, 1 + 3./2048}, extremes...)
+	var cases []Case
+	for _, n := range []int{1, 7, 64, 4099, 300_007} {
+		for i, f := range []cuda.Format{cuda.BF16, cuda.F16} {
+			scale := []float32{1, 1. / 16}[i]
+			cases = append(cases, Case{"narrow", fmt.Sprintf("%v, times %g, %d values", f, scale, n), func(b *Bench) error {
+				x := b.Normal(n, 3)
+				copy(x, special)
+				want := make([]float32, n)
+				for i, v := range x {
+					if v *= scale; f == cuda.F16 {
+						want[i] = half.F32FromF16(half.F16FromF32(v))
+					} else {
+						want[i] = float32(roundBF16(v))
+					}
+				}
+				y := b.Halves(make([]uint16, n+1))
+				b.Do(b.Kernels.Narrow(b.Stream, y, b.Floats(x), f, scale, n))
+				bits := b.ReadHalves(y, n+1)
+				got := make([]float32, n)
+				for i := range got {
+					if f == cuda.F16 {
+						got[i] = half.F32FromF16(bits[i])
+					} else {
+						got[i] = math.Float32frombits(uint32(bits[i]) << 16)
+					}
+				}
+				if bits[n] != 0 {
+					return fmt.Errorf("the value behind the last is %#x", bits[n])
+				}
+				return Same(got, want, n)
+			}})
+		}
+	}
+	return cases
+}
+
 func elementSpeeds() []Speed {
 	const size = 1 << 24
 	speed := func(kernel string, arrays float64, launch func(b *Bench, y, x driver.Ptr, n int) error) Speed {
@@ -127,6 +170,11 @@ func elementSpeeds() []Speed {
 		speed("gelu_up", 3, func(b *Bench, y, x driver.Ptr, n int) error { return b.Kernels.GELUUp(b.Stream, y, y, x, n) }),
 		speed("add", 3, func(b *Bench, y, x driver.Ptr, n int) error { return b.Kernels.Add(b.Stream, y, x, n) }),
 		speed("fill", 1, func(b *Bench, y, _ driver.Ptr, n int) error { return b.Kernels.Fill(b.Stream, y, 1, n) }),
+		{"narrow", numbered("values", size), func(b *Bench, shrink int) Work {
+			n := size / shrink
+			y, x := b.Zeros(2*n), b.Zeros(4*n)
+			return Work{Bytes: 6 * float64(n), Launch: func() error { return b.Kernels.Narrow(b.Stream, y, x, cuda.BF16, 1, n) }}
+		}},
 		{"copy_blocks", "256 blocks of 128 KiB", func(b *Bench, shrink int) Work {
 			const bytes = 128 << 10
 			n := max(1, 256/shrink)
