@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/sample"
 )
@@ -8,12 +9,18 @@ import (
 // drawing samples the tokens of a step. Its rows do not depend on each other, and
 // going over a vocabulary for each of many sequences takes a part of a step that
 // can be seen: so the sequences are shared among the threads of the device, if it
-// has any on the host. It is owned by the loop.
+// has any on the host. A device that draws tokens itself does so where it can. The
+// loop owns it.
 type drawing struct {
+	model   model.Model
 	vocab   int
 	ends    []int32      // the model's end tokens
 	sharer  model.Sharer // nil: the loop's own thread does all
 	threads []drawer     // the first is the loop's own
+	// device draws from up to deviceRows rows of a step, with up to deviceLogprobs
+	// log probabilities for each; nil: none does.
+	device                     model.Drawer
+	deviceRows, deviceLogprobs int
 
 	// The step's: what is drawn from which rows, and the tokens that came.
 	parts  []part
@@ -40,9 +47,14 @@ type part struct {
 const minShare = 4
 
 func newDrawing(m model.Model, ends []int32) *drawing {
-	d := &drawing{vocab: m.Shape().Vocab, ends: ends, threads: make([]drawer, 1)}
+	d := &drawing{model: m, vocab: m.Shape().Vocab, ends: ends, threads: make([]drawer, 1)}
 	if s, ok := m.(model.Sharer); ok && s.Threads() > 1 {
 		d.sharer, d.threads = s, make([]drawer, s.Threads())
+	}
+	if device, ok := m.(model.Drawer); ok {
+		if rows, logprobs := device.DrawLimits(); rows > 0 {
+			d.device, d.deviceRows, d.deviceLogprobs = device, rows, logprobs
+		}
 	}
 	for i := range d.threads {
 		d.threads[i].scratch = sample.NewScratch(d.vocab)
@@ -53,6 +65,66 @@ func newDrawing(m model.Model, ends []int32) *drawing {
 
 // own is what the loop's thread uses.
 func (d *drawing) own() *drawer { return &d.threads[0] }
+
+// compute computes the batch of a plan and draws its tokens.
+func (d *drawing) compute(plan []work, b *backend.Batch) error {
+	if d.describe(plan, b) {
+		if err := d.device.Queue(b); err != nil {
+			return err
+		}
+		tokens, err := d.device.Wait()
+		d.take(plan, tokens)
+		return err
+	}
+	logits, err := d.model.Forward(b)
+	if err == nil {
+		d.all(plan, logits)
+	}
+	return err
+}
+
+// describe tells the device how to draw the tokens of a plan, if it can draw them all:
+// one for each sequence. It scores no prompts and checks no drafts.
+func (d *drawing) describe(plan []work, b *backend.Batch) bool {
+	b.Draws = b.Draws[:0]
+	if d.device == nil || len(b.Sample) > d.deviceRows {
+		return false
+	}
+	for i := range plan {
+		w := &plan[i]
+		if w.scores() > 0 || w.drafts > 0 || w.seq.stream.req.Sampling.Logprobs > d.deviceLogprobs {
+			return false
+		}
+	}
+	for i := range plan {
+		q := plan[i].seq
+		if plan[i].draws() > 0 && !q.sampler.Describe(nextDraw(b), len(q.tokens), d.bans(d.own(), q, 0)) {
+			b.Draws = b.Draws[:0]
+			return false
+		}
+	}
+	return true
+}
+
+// nextDraw is one more draw of a batch, with its storage of a step before.
+func nextDraw(b *backend.Batch) *sample.Draw {
+	n := len(b.Draws)
+	if n == cap(b.Draws) {
+		b.Draws = append(b.Draws[:n], sample.Draw{})
+	}
+	b.Draws = b.Draws[:n+1]
+	return &b.Draws[n]
+}
+
+// take gives each sequence its token of those that the device drew.
+func (d *drawing) take(plan []work, tokens []sample.Token) {
+	for i := range plan {
+		if w := &plan[i]; w.draws() > 0 && len(tokens) > 0 {
+			w.tokens, tokens = tokens[:1:1], tokens[1:]
+			w.seq.sampler.Accept(w.tokens[0].ID)
+		}
+	}
+}
 
 // all draws the tokens of each sequence whose known tokens are all computed, and
 // scores prompts, from the logits of the batch's Sample list, in its order. Each

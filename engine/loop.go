@@ -166,10 +166,7 @@ func (l *loop) step() {
 		l.speculation.add(l, plan)
 	}
 	fill(&l.batch, plan)
-	logits, err := l.engine.model.Forward(&l.batch)
-	if err == nil {
-		l.drawing.all(plan, logits)
-	}
+	err := l.drawing.compute(plan, &l.batch)
 	end := l.options.Now()
 	l.attribute(plan, l.took(end-start))
 	l.scheduler.pace.observe(l.batch.Rows(), end-start)
