@@ -1,7 +1,8 @@
 // All kernels, as one translation unit: this is what nvcc makes kernels.fatbin of, and what the emulator is built with.
 #include "norm.cu"
 #include "rope.cu"
-#include "attention.cu"
+#include "attend_decode.cu"
+#include "attend_prefill.cu"
 #include "copy.cu"
 #include "embed.cu"
 #include "matmul_vector.cu"

@@ -9,11 +9,12 @@ import (
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 )
 
-// attentionKernels are the functions of attention.cu, by rising dim.
+// attentionKernels are the functions of attend_decode.cu and
+// attend_prefill.cu, by rising dim.
 type attentionKernels [5]attentionKernel
 
 // attentionKernel is attention compiled for heads of up to dim values. The numbers
-// are those of the macro ATTENTION in attention.cu.
+// are those of the macros DECODE and PREFILL there.
 type attentionKernel struct {
 	dim   int
 	warps int // of a block of decode
@@ -22,7 +23,7 @@ type attentionKernel struct {
 	decode, prefill *driver.Function
 }
 
-// Constants of attention.cu.
+// Constants of these files.
 const (
 	decodeHeads    = 8   // heads of a block of decode
 	maxSplits      = 64  // of a context
@@ -31,7 +32,7 @@ const (
 	prefillQueries = 64 // queries of a block of prefill
 )
 
-// compiledAttention lists what attention.cu is compiled for, without functions.
+// compiledAttention lists what they are compiled for, without functions.
 var compiledAttention = attentionKernels{
 	{dim: 64, warps: 4, tile: 64},
 	{dim: 80, warps: 4, tile: 64},

@@ -3,8 +3,10 @@
 package cuda
 
 import (
+	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,32 +70,29 @@ func TestAttentionRefuses(t *testing.T) {
 
 // TestAttentionConstants compares with the numbers of the sources.
 func TestAttentionConstants(t *testing.T) {
-	text, err := os.ReadFile("attention.cu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	decode, prefill := source(t, "attend_decode.cu"), source(t, "attend_prefill.cu")
 	for name, want := range map[string]int{
 		"decode_heads": decodeHeads, "max_splits": maxSplits, "min_split": minSplit, "prefill_warps": prefillWarps,
 	} {
-		m := regexp.MustCompile(`constexpr int ` + name + ` = (\d+);`).FindSubmatch(text)
+		m := regexp.MustCompile(`constexpr int ` + name + ` = (\d+);`).FindSubmatch(slices.Concat(decode, prefill))
 		if m == nil || string(m[1]) != strconv.Itoa(want) {
-			t.Errorf("%s: got %d in Go, and %q in attention.cu", name, want, m)
+			t.Errorf("%s: got %d in Go, and %q in the sources", name, want, m)
 		}
 	}
 	if prefillQueries != 16*prefillWarps {
 		t.Errorf("a block of prefill has %d queries in Go and %d warps", prefillQueries, prefillWarps)
 	}
-	instances := regexp.MustCompile(`(?m)^ATTENTION\((\d+), (\d+), (\d+), \d+\)$`).FindAllSubmatch(text, -1)
-	if len(instances) != len(compiledAttention) {
-		t.Fatalf("attention.cu is compiled for %d dimensions, and Go knows %d", len(instances), len(compiledAttention))
+	decodes := regexp.MustCompile(`(?m)^DECODE\((\d+), (\d+)\)$`).FindAllSubmatch(decode, -1)
+	prefills := regexp.MustCompile(`(?m)^PREFILL\((\d+), (\d+), \d+\)$`).FindAllSubmatch(prefill, -1)
+	if n := len(compiledAttention); len(decodes) != n || len(prefills) != n {
+		t.Fatalf("attention is compiled for %d and %d dimensions, and Go knows %d", len(decodes), len(prefills), n)
 	}
-	for i, m := range instances {
-		f := compiledAttention[i]
-		for j, want := range []int{f.dim, f.warps, f.tile} {
-			if string(m[j+1]) != strconv.Itoa(want) {
-				t.Errorf("%s: Go says %d, %d, %d", m[0], f.dim, f.warps, f.tile)
-				break
-			}
+	for i, f := range compiledAttention {
+		if got, want := fmt.Sprintf("%s %s", decodes[i][1], decodes[i][2]), fmt.Sprintf("%d %d", f.dim, f.warps); got != want {
+			t.Errorf("attend_decode.cu has dimension and warps %s, and Go %s", got, want)
+		}
+		if got, want := fmt.Sprintf("%s %s", prefills[i][1], prefills[i][2]), fmt.Sprintf("%d %d", f.dim, f.tile); got != want {
+			t.Errorf("attend_prefill.cu has dimension and tile %s, and Go %s", got, want)
 		}
 		// 99 KiB is what a block can have on compute capability 8.9, the least of all; a
 		// few KiB of decode are static.
@@ -101,4 +100,13 @@ func TestAttentionConstants(t *testing.T) {
 			t.Errorf("dimension %d: a block of decode takes %d bytes of shared memory, and one of prefill %d", f.dim, f.decodeShared(), f.prefillShared())
 		}
 	}
+}
+
+func source(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -82,12 +82,12 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "a missing sync of a warp", file: "attention.cu", unit: "attention", kernel: "attend_decode",
+		name: "a missing sync of a warp", file: "attend_decode.cu", unit: "attend_decode", kernel: "attend_decode",
 		old: "    __syncwarp();\n    const f16* k = mine",
 		new: "    const f16* k = mine",
 	},
 	{
-		name: "a position too many", file: "attention.cu", unit: "attention", kernel: "attend_prefill",
+		name: "a position too many", file: "attend_prefill.cu", unit: "attend_prefill", kernel: "attend_prefill",
 		old: "position >= end[j >> 1]) s[i][j] = no_score;",
 		new: "position > end[j >> 1]) s[i][j] = no_score;",
 	},
