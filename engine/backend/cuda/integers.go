@@ -12,7 +12,7 @@ import (
 // it was.
 type integers struct {
 	rows   int // of the launches: the batch's, or more to pad a decode step
-	tables int // block tables, one for each sequence
+	tables int // block tables, one for each sequence; of a decode step, for each row
 	stride int // entries of a table, a power of two
 	draws  int // rows whose tokens are drawn; 0 where logits come back
 }
@@ -21,13 +21,13 @@ type integers struct {
 // every shorter one.
 const leastStride = 16
 
-// integersOf returns the layout of a batch whose launches have so many rows.
-func integersOf(b *backend.Batch, rows, blockSize int) integers {
+// integersOf returns the layout of a batch whose launches have so many rows and tables.
+func integersOf(b *backend.Batch, rows, tables, blockSize int) integers {
 	longest := 0
 	for i := range b.Seqs {
 		longest = max(longest, blocksOf(&b.Seqs[i], blockSize))
 	}
-	return integers{rows: rows, tables: max(len(b.Seqs), rows-b.Rows()+len(b.Seqs)), stride: powerOfTwo(max(longest, leastStride))}
+	return integers{rows: rows, tables: tables, stride: powerOfTwo(max(longest, leastStride))}
 }
 
 // blocksOf is the number of blocks that a sequence's context takes.
@@ -87,7 +87,13 @@ func (l integers) fill(w words, b *backend.Batch, blockSize int) {
 	for i := range b.Seqs {
 		s := &b.Seqs[i]
 		w.setAll(l.sequences()+4*i, []int32{s.Row, s.Len, s.Context, int32(i)})
-		w.setAll(l.table()+i*l.stride, s.Blocks[:blocksOf(s, blockSize)])
+		first, n := int32(i), int32(1)
+		if l.tables == l.rows {
+			first, n = s.Row, s.Len
+		}
+		for j := range n {
+			w.setAll(l.table()+int(first+j)*l.stride, s.Blocks[:blocksOf(s, blockSize)])
+		}
 	}
 }
 
@@ -102,10 +108,15 @@ func singles(b *backend.Batch) int {
 	return len(b.Seqs)
 }
 
-// decodes tells whether a batch is a decode step: one row of each sequence, all of
+// mostChecked is the largest number of rows of a sequence in a decode step: its last
+// token and the guesses that are checked. The attention of each reads the whole
+// context, that of a prompt's rows once for many of them.
+const mostChecked = 16
+
+// decodes tells whether a batch is a decode step: few rows of each sequence, all of
 // which give logits in order.
 func decodes(b *backend.Batch) bool {
-	if len(b.Sample) != b.Rows() || len(b.Seqs) != b.Rows() {
+	if len(b.Sample) != b.Rows() {
 		return false
 	}
 	for i, row := range b.Sample {
@@ -113,7 +124,12 @@ func decodes(b *backend.Batch) bool {
 			return false
 		}
 	}
-	return singles(b) == len(b.Seqs)
+	for i := range b.Seqs {
+		if b.Seqs[i].Len > mostChecked {
+			return false
+		}
+	}
+	return true
 }
 
 // powerOfTwo is the least power of two that is not below n, which is positive.

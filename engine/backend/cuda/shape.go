@@ -18,11 +18,12 @@ type shape struct {
 }
 
 // shapeOf is the shape of a batch. A decode step is padded to a power of two of rows,
-// if that many rows of logits are computed at once.
+// if that many rows of logits are computed at once. Its rows have a table each, that
+// of their sequence, so that the shape does not depend on how many rows each has.
 func shapeOf(b *backend.Batch, blockSize, logitsRows int) shape {
 	if rows := powerOfTwo(b.Rows()); decodes(b) && rows <= logitsRows {
-		return shape{integers: integersOf(b, rows, blockSize), sampled: rows, singles: rows, captured: true}
+		return shape{integers: integersOf(b, rows, rows, blockSize), sampled: rows, singles: rows, captured: true}
 	}
 	n := singles(b)
-	return shape{integers: integersOf(b, b.Rows(), blockSize), sampled: len(b.Sample), singles: n, runs: len(b.Seqs) - n, runRows: b.Rows() - n}
+	return shape{integers: integersOf(b, b.Rows(), len(b.Seqs), blockSize), sampled: len(b.Sample), singles: n, runs: len(b.Seqs) - n, runRows: b.Rows() - n}
 }

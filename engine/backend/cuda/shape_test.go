@@ -91,6 +91,39 @@ func TestIntegersOfMixedStep(t *testing.T) {
 	}
 }
 
+// TestIntegersOfChecks: a sequence that has its guesses checked has as many rows, each
+// with its table.
+func TestIntegersOfChecks(t *testing.T) {
+	b := &backend.Batch{Sample: []int32{0, 1, 2, 3, 4}}
+	backendtest.Append(b, []int32{7}, 0, []int32{4}, 16)
+	backendtest.Append(b, []int32{8, 1, 2}, 14, []int32{3, 9}, 16)
+	backendtest.Append(b, []int32{9}, 2, []int32{5}, 16)
+	got, s := uploaded(b, 16)
+	if want := (shape{integers: integers{rows: 8, tables: 8, stride: 16}, sampled: 8, singles: 8, captured: true}); s != want {
+		t.Fatalf("shape %+v, want %+v", s, want)
+	}
+	for _, c := range []struct {
+		name string
+		at   int
+		want []int32
+	}{
+		{"tokens", s.tokens(), []int32{7, 8, 1, 2, 9, 0, 0, 0}},
+		{"positions", s.positions(), []int32{0, 14, 15, 16, 2, 0, 0, 0}},
+		{"slots", s.slots(), []int32{4 * 16, 3*16 + 14, 3*16 + 15, 9 * 16, 5*16 + 2, -1, -1, -1}},
+		{"contexts", s.contexts(), []int32{1, 15, 16, 17, 3, 0, 0, 0}},
+		{"sampled", s.sampledAt(), []int32{0, 1, 2, 3, 4, -1, -1, -1}},
+		{"table of row 0", s.table(), []int32{4}},
+		{"table of row 1", s.table() + 16, []int32{3, 9}},
+		{"table of row 2", s.table() + 32, []int32{3, 9}},
+		{"table of row 3", s.table() + 48, []int32{3, 9}},
+		{"table of row 4", s.table() + 64, []int32{5}},
+	} {
+		if part := got[c.at:][:len(c.want)]; !slices.Equal(part, c.want) {
+			t.Errorf("%s: %d, want %d", c.name, part, c.want)
+		}
+	}
+}
+
 // TestStepsThatAreCaptured: which batches are decode steps.
 func TestStepsThatAreCaptured(t *testing.T) {
 	single := func(n int) *backend.Batch {
@@ -102,9 +135,17 @@ func TestStepsThatAreCaptured(t *testing.T) {
 		return b
 	}
 	one, more, many := single(1), single(33), single(65)
-	silent, short := single(2), &backend.Batch{Sample: []int32{0, 1}}
+	run := func(n int) *backend.Batch {
+		b := single(1)
+		backendtest.Append(b, make([]int32, n), 3, []int32{5, 6}, 16)
+		for i := range n {
+			b.Sample = append(b.Sample, int32(1+i))
+		}
+		return b
+	}
+	silent, short, long, prompt := single(2), run(3), run(mostChecked+1), run(3)
 	silent.Sample = silent.Sample[:1]
-	backendtest.Append(short, []int32{1, 2}, 0, []int32{0}, 16)
+	prompt.Sample = []int32{0, 3}
 	for _, c := range []struct {
 		name  string
 		batch *backend.Batch
@@ -115,7 +156,9 @@ func TestStepsThatAreCaptured(t *testing.T) {
 		{"33 rows", more, 64, true},
 		{"more rows than logits are computed of at once", many, 65, false},
 		{"a row without logits", silent, 2, false},
-		{"two rows of a sequence", short, 2, false},
+		{"rows of a sequence, all with logits", short, 4, true},
+		{"more than are checked", long, mostChecked + 2, false},
+		{"rows of a prompt, the last with logits", prompt, 4, false},
 	} {
 		if s := shapeOf(c.batch, 16, 64); s.rows != c.rows || s.captured != c.want {
 			t.Errorf("%s: shape %+v, want %d rows, captured: %t", c.name, s, c.rows, c.want)

@@ -116,6 +116,59 @@ func TestDecodeStep(t *testing.T) {
 	}
 }
 
+// checks is a step in which the tokens of sequence 0 from a position on are checked,
+// rows of them, and sequence 1 has its first.
+func checks(tokens []int32, position, rows int) *backend.Batch {
+	b, next := &backend.Batch{}, int32(0)
+	first, second := backendtest.Blocks(&next, 64, 16), backendtest.Blocks(&next, 64, 16)
+	backendtest.Append(b, tokens[position:][:rows], position, first, 16)
+	backendtest.Append(b, tokens[position:][:1], 0, second, 16)
+	for i := range rows + 1 {
+		b.Sample = append(b.Sample, int32(i))
+	}
+	return b
+}
+
+// TestChecksOfGuesses: a step that checks guesses is a graph, which another division
+// of as many rows launches too, and gives the logits of one token after the other:
+// with weights in float32, all but the order of some sums is the same.
+func TestChecksOfGuesses(t *testing.T) {
+	tokens := make([]int32, 64)
+	for i := range tokens {
+		tokens[i] = int32(i*31+7) % 101
+	}
+	for _, name := range []string{"llama", "qwen3", "gemma3"} {
+		t.Run(name, func(t *testing.T) {
+			emulator(t, "")
+			file := tinyFile(t, name)
+			m, one := load(t, file, open(t)), load(t, file, open(t))
+			want := make(map[int][]float32) // by position
+			for at := range 40 {
+				want[at] = slices.Clone(forward(t, one, checks(tokens, at, 1)))
+			}
+			vocab := len(want[0]) / 2
+			at := 0
+			for i, rows := range []int{1, 4, 5, 6, 7, 3, 7, 6} {
+				b := checks(tokens, at, rows)
+				var logits []float32
+				got := counted(t, func() { logits = forward(t, m, b) })
+				// Of 2, 5, 6, 7, 8, 4, 8 and 7 rows: 2, 8, 8, 8, 8, 4, 8 and 8 in launches.
+				if first := i == 0 || i == 1 || i == 5; first == (got["graph_launches"] == 1) {
+					t.Errorf("step %d of %d rows: %d graph launches", i, b.Rows(), got["graph_launches"])
+				}
+				for row := range rows {
+					for j, v := range logits[row*vocab:][:vocab] {
+						if d := v - want[at+row][j]; d > 1e-3 || d < -1e-3 {
+							t.Fatalf("step %d, position %d, logit %d: got %g, want %g", i, at+row, j, v, want[at+row][j])
+						}
+					}
+				}
+				at += rows
+			}
+		})
+	}
+}
+
 // TestPromptStep: a step with a prompt is launched kernel by kernel, with one copy
 // each way, and takes no memory from the second on.
 func TestPromptStep(t *testing.T) {
