@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
+	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
 // Attention is computed in segments of a fixed number of positions, counted
@@ -96,7 +97,7 @@ func (b *Backend) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale 
 	}
 	c := kv.(*cache)
 	t := &b.attendTask
-	*t = attendTask{b: b, dst: dst.(*tensor), q: q.(*tensor), cache: c, layer: layer, scale: scale, window: window,
+	*t = attendTask{b: b, dst: overwritten(dst), q: q.(*tensor), cache: c, layer: layer, scale: scale, window: window,
 		group: q.Cols() / c.shape.HeadDim / c.shape.Heads, units: len(b.tiles) * c.shape.Heads}
 	if t.units == 0 {
 		return
@@ -116,10 +117,17 @@ func (b *Backend) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale 
 		b.parts = grow(b.parts, t.units*t.numSegs*t.partLen())
 		b.workers.run(t, t.units*t.numSegs)
 		t.join()
-		return
+	} else {
+		t.size = b.workers.chunkSize(t.units, cost/float64(t.units))
+		b.workers.run(t, (t.units+t.size-1)/t.size)
 	}
-	t.size = b.workers.chunkSize(t.units, cost/float64(t.units))
-	b.workers.run(t, (t.units+t.size-1)/t.size)
+	t.dst.written(b.batch.Rows(), t.quantizes())
+}
+
+// quantizes tells whether the result is quantised as it is written: each key head's
+// part on its own, which is whole blocks in all usual models.
+func (t *attendTask) quantizes() bool {
+	return t.dst.quantized() && t.group*t.cache.shape.HeadDim%kernels.BlockColumns == 0
 }
 
 // makeAttentionRoom sizes the threads' space.
@@ -307,14 +315,18 @@ func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s
 
 // write divides the total by the weights' sum and puts it into dst.
 func (t *attendTask) write(tile *tile, head int, a *attentionScratch) {
-	n := t.cache.shape.HeadDim
+	n, quantizes := t.cache.shape.HeadDim, t.quantizes()
 	for r := range tile.rows {
-		row := t.dst.row(tile.row + r)[head*t.group*n:]
+		from := head * t.group * n
+		row := t.dst.row(tile.row + r)[from:]
 		for h := range t.group {
 			q := r*t.group + h
 			out := row[h*n : (h+1)*n]
 			copy(out, a.total.values[q*t.cache.dim:])
 			t.b.ops.Scale(out, 1/a.total.sum[q])
+		}
+		if quantizes {
+			t.dst.quantize(t.b.ops, tile.row+r, from, from+t.group*n)
 		}
 	}
 }

@@ -99,14 +99,12 @@ type Backend struct {
 	err   error // the first
 
 	// Space that the operations share, as large as the widest weight asks.
-	quants  []int8         // activations of the running product [rows, cols]
-	meta    []kernels.Meta // [rows, cols/32]
-	branch  []float32      // a product before it is added or gated [rows, rows of the weight]
-	sampled []float32      // the rows whose logits are wanted [len(Sample), cols]
-	logits  []float32      // [len(Sample), vocab]
-	angles  []angles       // of the step's positions, for each rope
-	tiles   []tile         // the step's rows, cut for attention
-	parts   []float32      // partial attention, if a sequence is shared by threads
+	branch  []float32 // a product before it is added or gated [rows, rows of the weight]
+	sampled tensor    // the rows whose logits are wanted [len(Sample), cols]
+	logits  []float32 // [len(Sample), vocab]
+	angles  []angles  // of the step's positions, for each rope
+	tiles   []tile    // the step's rows, cut for attention
+	parts   []float32 // partial attention, if a sequence is shared by threads
 
 	// The tasks, kept so that a phase does not allocate.
 	embedTask    embedTask
@@ -157,15 +155,6 @@ type scratch struct {
 	attention attentionScratch
 }
 
-// tensor is the Tensor of this backend.
-type tensor struct {
-	cols int
-	data []float32 // [maxRows, cols]
-}
-
-func (t *tensor) Cols() int           { return t.cols }
-func (t *tensor) row(r int) []float32 { return t.data[r*t.cols : (r+1)*t.cols] }
-
 // Name implements backend.Backend.
 func (b *Backend) Name() string {
 	threads := "1 thread"
@@ -177,11 +166,6 @@ func (b *Backend) Name() string {
 
 // MaxRows implements backend.Backend.
 func (b *Backend) MaxRows() int { return b.maxRows }
-
-// NewTensor implements backend.Backend.
-func (b *Backend) NewTensor(cols int) (backend.Tensor, error) {
-	return &tensor{cols: cols, data: make([]float32, b.maxRows*cols)}, nil
-}
 
 // Begin implements backend.Backend.
 func (b *Backend) Begin(batch *backend.Batch) {

@@ -8,10 +8,9 @@ import (
 	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
 
-// Estimated nanoseconds for one value of a row, and for one weight: read once
-// from memory, and multiplied once for each row of the batch.
+// Estimated nanoseconds for one weight: read once from memory, and multiplied once
+// for each row of the batch.
 const (
-	quantizeCost = 0.2
 	readCost     = 0.06
 	multiplyCost = 0.012
 )
@@ -35,6 +34,7 @@ type product struct {
 	w, up *weight   // up only with a gate
 	bias  []float32 // nil: none
 	dst   []float32 // [rows, w.rows]
+	gated *tensor   // dst's, only with a gate
 	first int       // the product's first chunk
 }
 
@@ -46,8 +46,8 @@ type productTask struct {
 	finish   finish
 	products [maxProducts]product
 	num      int
-	size     int       // groups of a chunk
-	x        []float32 // [rows, cols]
+	size     int // groups of a chunk
+	x        *tensor
 	rows     int
 	cols     int
 	check    bool // look for values that are not finite
@@ -58,21 +58,21 @@ const maxProducts = 4
 
 // MatMul implements backend.Backend.
 func (b *Backend) MatMul(dst []backend.Tensor, w, bias []backend.Weight, x backend.Tensor) {
-	t := b.beginProducts(x.(*tensor).data, x.Cols(), b.batch.Rows(), store)
+	t := b.beginProducts(x.(*tensor), b.batch.Rows(), store)
 	for i := range dst {
 		var vector []float32
 		if bias != nil && bias[i] != nil {
 			vector = bias[i].(*weight).vector
 		}
-		t.add(product{w: w[i].(*weight), bias: vector, dst: dst[i].(*tensor).data})
+		t.add(product{w: w[i].(*weight), bias: vector, dst: overwritten(dst[i]).data})
 	}
 	b.multiply()
 }
 
 // AddMatMul implements backend.Backend.
 func (b *Backend) AddMatMul(dst backend.Tensor, w backend.Weight, x backend.Tensor) {
-	t := b.beginProducts(x.(*tensor).data, x.Cols(), b.batch.Rows(), accumulate)
-	t.add(product{w: w.(*weight), dst: dst.(*tensor).data})
+	t := b.beginProducts(x.(*tensor), b.batch.Rows(), accumulate)
+	t.add(product{w: w.(*weight), dst: overwritten(dst).data})
 	b.multiply()
 }
 
@@ -82,21 +82,24 @@ func (b *Backend) GatedMatMul(dst backend.Tensor, gate, up backend.Weight, x bac
 	if act == backend.GELU {
 		end = gateGELU
 	}
-	t := b.beginProducts(x.(*tensor).data, x.Cols(), b.batch.Rows(), end)
-	t.add(product{w: gate.(*weight), up: up.(*weight), dst: dst.(*tensor).data})
+	t := b.beginProducts(x.(*tensor), b.batch.Rows(), end)
+	out := overwritten(dst)
+	t.add(product{w: gate.(*weight), up: up.(*weight), dst: out.data, gated: out})
 	b.multiply()
+	out.written(b.batch.Rows(), out.quantized())
 }
 
 // Logits implements backend.Backend. A NaN or an infinity on the way to the
 // logits is found here: it spreads to the whole row in the final norm.
-func (b *Backend) Logits(w backend.Weight, x backend.Tensor) []float32 {
-	head, in := w.(*weight), x.(*tensor)
-	b.sampled = grow(b.sampled, len(b.batch.Sample)*in.cols)
+func (b *Backend) Logits(w backend.Weight, rows backend.Tensor) []float32 {
+	head, in := w.(*weight), rows.(*tensor)
+	x := &b.sampled
+	*x = tensor{cols: in.cols, data: grow(x.data, len(b.batch.Sample)*in.cols), quants: x.quants, meta: x.meta}
 	for i, r := range b.batch.Sample {
-		copy(b.sampled[i*in.cols:], in.row(int(r)))
+		copy(x.row(i), in.row(int(r)))
 	}
 	b.logits = grow(b.logits, len(b.batch.Sample)*head.rows)
-	t := b.beginProducts(b.sampled, in.cols, len(b.batch.Sample), store)
+	t := b.beginProducts(x, len(b.batch.Sample), store)
 	t.check = true
 	t.add(product{w: head, dst: b.logits})
 	b.multiply()
@@ -106,9 +109,9 @@ func (b *Backend) Logits(w backend.Weight, x backend.Tensor) []float32 {
 	return b.logits
 }
 
-func (b *Backend) beginProducts(x []float32, cols, rows int, end finish) *productTask {
+func (b *Backend) beginProducts(x *tensor, rows int, end finish) *productTask {
 	t := &b.productTask
-	t.b, t.finish, t.num, t.x, t.rows, t.cols = b, end, 0, x, rows, cols
+	t.b, t.finish, t.num, t.x, t.rows, t.cols = b, end, 0, x, rows, x.cols
 	t.check = false
 	t.found.Store(false)
 	return t
@@ -126,7 +129,7 @@ func (b *Backend) multiply() {
 		return
 	}
 	if t.quantized() {
-		b.quantize(t.x, t.rows, t.cols)
+		b.quantize(t.x, t.rows)
 	}
 	groups, cost := 0, 0.0
 	for i := range t.products[:t.num] {
@@ -141,6 +144,9 @@ func (b *Backend) multiply() {
 		}
 	}
 	t.size = b.workers.chunkSize(groups, cost/float64(groups))
+	if t.finish == gateSiLU || t.finish == gateGELU {
+		t.size += t.size % 2 // of whole blocks, which are quantised
+	}
 	chunks := 0
 	for i := range t.products[:t.num] {
 		p := &t.products[i]
@@ -208,6 +214,9 @@ func (t *productTask) run(chunk int, s *scratch) {
 		case t.check && !finite(dst):
 			t.found.Store(true)
 		}
+		if p.gated != nil && p.gated.quantized() {
+			p.gated.quantize(ops, r, lo, hi)
+		}
 	}
 }
 
@@ -216,7 +225,7 @@ func (t *productTask) run(chunk int, s *scratch) {
 func (t *productTask) rowsOf(w *weight, from, to int, out []float32, s *scratch) {
 	if w.packed == nil {
 		lo, hi := from*kernels.GroupRows, min(to*kernels.GroupRows, w.rows)
-		t.b.ops.MatMulF32(out[lo:], w.rows, w.floats[lo*w.cols:hi*w.cols], hi-lo, t.x, t.rows, t.cols)
+		t.b.ops.MatMulF32(out[lo:], w.rows, w.floats[lo*w.cols:hi*w.cols], hi-lo, t.x.data, t.rows, t.cols)
 		return
 	}
 	full := min(to, w.rows/kernels.GroupRows)
@@ -246,11 +255,11 @@ func (t *productTask) tail(w *weight, out []float32, s *scratch) {
 func (t *productTask) groups(w *weight, from, to, r, n int, out []float32, ldo int) {
 	packed := w.packed[from*w.groupBytes : to*w.groupBytes]
 	if !w.quantized() {
-		w.packer.multiply(t.b.ops, out, ldo, packed, to-from, t.x[r*t.cols:], n, t.cols)
+		w.packer.multiply(t.b.ops, out, ldo, packed, to-from, t.x.data[r*t.cols:], n, t.cols)
 		return
 	}
-	x := t.b.quants[r*t.cols:]
-	meta := t.b.meta[r*t.cols/kernels.BlockColumns:]
+	x := t.x.quants[r*t.cols:]
+	meta := t.x.meta[r*t.cols/kernels.BlockColumns:]
 	t.b.ops.MatMul(w.packer.form, out, ldo, packed, to-from, x, meta, n, t.cols)
 }
 
@@ -264,25 +273,4 @@ func finite(x []float32) bool {
 		}
 	}
 	return true
-}
-
-type quantizeTask struct {
-	b          *Backend
-	size       int
-	x          []float32
-	rows, cols int
-}
-
-// quantize sets b.quants and b.meta to the rows of x.
-func (b *Backend) quantize(x []float32, rows, cols int) {
-	t := &b.quantizeTask
-	*t = quantizeTask{b: b, x: x, rows: rows, cols: cols}
-	t.size = b.workers.chunkSize(rows, quantizeCost*float64(cols))
-	b.workers.run(t, (rows+t.size-1)/t.size)
-}
-
-func (t *quantizeTask) run(chunk int, _ *scratch) {
-	from, to := rowRange(chunk, t.size, t.rows)
-	lo, hi := from*t.cols, to*t.cols
-	t.b.ops.Quantize(t.b.quants[lo:hi], t.b.meta[lo/kernels.BlockColumns:hi/kernels.BlockColumns], t.x[lo:hi])
 }

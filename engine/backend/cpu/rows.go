@@ -37,7 +37,7 @@ type embedTask struct {
 
 // Embed implements backend.Backend.
 func (b *Backend) Embed(dst backend.Tensor, table backend.Weight, scale float32) {
-	b.embedTask = embedTask{b: b, dst: dst.(*tensor), table: table.(*weight), scale: scale}
+	b.embedTask = embedTask{b: b, dst: overwritten(dst), table: table.(*weight), scale: scale}
 	b.overRows(&b.embedTask, &b.embedTask.size, embedCost*float64(dst.Cols()))
 }
 
@@ -63,8 +63,13 @@ type normTask struct {
 
 // Norm implements backend.Backend.
 func (b *Backend) Norm(dst, x backend.Tensor, w backend.Weight, eps float32) {
-	b.normTask = normTask{b: b, dst: dst.(*tensor), x: x.(*tensor), w: w.(*weight).vector, eps: eps}
-	b.overRows(&b.normTask, &b.normTask.size, normCost*float64(x.Cols()))
+	out, cost := overwritten(dst), normCost
+	if out.quantized() {
+		cost += quantizeCost
+	}
+	b.normTask = normTask{b: b, dst: out, x: x.(*tensor), w: w.(*weight).vector, eps: eps}
+	b.overRows(&b.normTask, &b.normTask.size, cost*float64(x.Cols()))
+	out.written(b.batch.Rows(), out.quantized())
 }
 
 // HeadNorm implements backend.Backend.
@@ -83,7 +88,7 @@ type addNormTask struct {
 
 // AddNorm implements backend.Backend.
 func (b *Backend) AddNorm(dst, x backend.Tensor, w backend.Weight, eps float32) {
-	b.addNormTask = addNormTask{b: b, dst: dst.(*tensor), x: x.(*tensor), w: w.(*weight).vector, eps: eps}
+	b.addNormTask = addNormTask{b: b, dst: overwritten(dst), x: x.(*tensor), w: w.(*weight).vector, eps: eps}
 	b.overRows(&b.addNormTask, &b.addNormTask.size, 2*normCost*float64(x.Cols()))
 }
 
@@ -102,6 +107,9 @@ func (t *normTask) run(chunk int, _ *scratch) {
 		dst, x := t.dst.row(r), t.x.row(r)
 		for n := len(t.w); len(x) > 0; dst, x = dst[n:], x[n:] {
 			t.b.ops.RMSNorm(dst[:n], x[:n], t.w, t.eps)
+		}
+		if t.dst.quantized() {
+			t.dst.quantize(t.b.ops, r, 0, t.dst.cols)
 		}
 	}
 }
@@ -160,7 +168,7 @@ func (b *Backend) Rotate(x backend.Tensor, headDim int, r backend.Rope) {
 	if len(r.Freqs) == 0 {
 		return
 	}
-	b.rotateTask = rotateTask{b: b, x: x.(*tensor), headDim: headDim, neox: r.Neox, angles: b.anglesOf(r.Freqs)}
+	b.rotateTask = rotateTask{b: b, x: overwritten(x), headDim: headDim, neox: r.Neox, angles: b.anglesOf(r.Freqs)}
 	b.overRows(&b.rotateTask, &b.rotateTask.size, rotateCost*float64(x.Cols()))
 }
 

@@ -66,7 +66,6 @@ func (b *Backend) newWeight(t gguf.Tensor) (*weight, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.makeRoom(w)
 	return w, nil
 }
 
@@ -159,16 +158,6 @@ func (t *packTask) run(chunk int, _ *scratch) {
 	})
 	if err != nil {
 		t.err.Store(&err)
-	}
-}
-
-// makeRoom sizes the shared space for products with the weight.
-func (b *Backend) makeRoom(w *weight) {
-	switch {
-	case w.vector != nil:
-	case w.quantized():
-		b.quants = grow(b.quants, b.maxRows*w.cols)
-		b.meta = grow(b.meta, b.maxRows*w.cols/kernels.BlockColumns)
 	}
 }
 

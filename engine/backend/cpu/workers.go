@@ -63,7 +63,7 @@ const spinTime = 50 * time.Microsecond
 
 // minChunk is the smallest work, in estimated nanoseconds, that is worth being
 // a chunk: handing one over costs about a tenth of it.
-const minChunk = 2500
+const minChunk = 1250
 
 func newWorkers(ops *kernels.Ops, threads int) *workers {
 	start := time.Now()
