@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/wasmeter/wasmeter/engine/backend"
 	kernels "github.com/wasmeter/wasmeter/kernels/cpu"
 )
@@ -283,16 +281,11 @@ func (t *attendTask) stretch(h half, tile *tile, head, position, n int) (row, le
 	return t.cache.row(h, t.layer, int(blocks[0]), head, offset), min(n, length)
 }
 
-// reset makes a part of no positions.
-func (p *part) reset() {
-	for i := range p.highest {
-		p.highest[i] = float32(math.Inf(-1))
-	}
-	clear(p.sum)
-	clear(p.values)
-}
+// reset makes a part of no positions: no query has a sum.
+func (p *part) reset() { clear(p.sum) }
 
-// joinSegment adds a segment to the total, for the rows that see any of it.
+// joinSegment adds a segment to the total, for the rows that see any of it. A row's
+// first is the total: most contexts have no other.
 func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s part) {
 	ops, dim := t.b.ops, t.cache.dim
 	for r := range tile.rows {
@@ -301,6 +294,11 @@ func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s
 		}
 		for q := r * t.group; q < (r+1)*t.group; q++ {
 			total, values := a.total.values[q*dim:][:dim], s.values[q*dim:][:dim]
+			if a.total.sum[q] == 0 {
+				copy(total, values)
+				a.total.sum[q], a.total.highest[q] = s.sum[q], s.highest[q]
+				continue
+			}
 			highest := max(a.total.highest[q], s.highest[q])
 			a.factor = [2]float32{a.total.highest[q], s.highest[q]}
 			ops.ExpSum(a.factor[:], a.factor[:], highest)
