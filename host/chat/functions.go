@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ardanlabs/jinja"
+	"github.com/wasmeter/wasmeter/host/chat/jinja"
 )
 
 // RaisedError is a template's own refusal of a conversation, such as "Conversation roles must alternate". It is the client's to
@@ -16,21 +16,28 @@ func (e *RaisedError) Error() string {
 	return "the model's chat template refuses the conversation: " + e.Message
 }
 
-func raiseException(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+func raiseException(args []jinja.Value) (jinja.Value, error) {
 	message := ""
-	if len(args) > 0 && args[0].IsString() {
-		message = args[0].AsString()
+	if len(args) > 0 {
+		message, _ = args[0].(string)
 	}
-	return jinja.Undefined(), &RaisedError{message}
+	return nil, &RaisedError{message}
 }
 
+// maxFormatBytes is far above any format of a date, whose text may be several times as long.
+const maxFormatBytes = 1 << 10
+
 // strftimeNow is the date and time in a format of C's strftime, as transformers offers it.
-func strftimeNow(now func() time.Time) func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
-	return func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		if len(args) != 1 || !args[0].IsString() {
-			return jinja.Undefined(), fmt.Errorf("strftime_now takes one string, the format")
+func strftimeNow(now func() time.Time) func([]jinja.Value) (jinja.Value, error) {
+	return func(args []jinja.Value) (jinja.Value, error) {
+		var format string
+		if len(args) == 1 {
+			format, _ = args[0].(string)
 		}
-		return jinja.NewString(strftime(now(), args[0].AsString())), nil
+		if format == "" || len(format) > maxFormatBytes {
+			return nil, fmt.Errorf("takes one string, the format, of 1 to %d bytes", maxFormatBytes)
+		}
+		return strftime(now(), format), nil
 	}
 }
 
@@ -58,39 +65,4 @@ func strftime(t time.Time, format string) string {
 		out.WriteByte(format[i])
 	}
 	return out.String()
-}
-
-// maxTurns bounds the items that all calls of range in one rendering may make.
-const maxTurns = 1 << 18
-
-// boundedRange is range with a budget, as the engine's own would fill the memory for one large number.
-func boundedRange() func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
-	left := int64(maxTurns)
-	return func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		bounds := [3]int64{0, 0, 1} // start, stop, step
-		if len(args) < 1 || len(args) > 3 {
-			return jinja.Undefined(), fmt.Errorf("range takes 1 to 3 integers, got %d", len(args))
-		}
-		for i, arg := range args {
-			if !arg.IsInt() {
-				return jinja.Undefined(), fmt.Errorf("range takes integers, got %s", arg)
-			}
-			bounds[i] = arg.AsInt()
-		}
-		start, stop, step := bounds[0], bounds[1], bounds[2]
-		if len(args) == 1 {
-			start, stop = 0, bounds[0]
-		}
-		if step == 0 {
-			return jinja.Undefined(), fmt.Errorf("range takes a step other than 0")
-		}
-		var items []jinja.Value
-		for n := start; step > 0 && n < stop || step < 0 && n > stop; n += step {
-			if left--; left < 0 {
-				return jinja.Undefined(), fmt.Errorf("range makes more than %d items in one prompt", maxTurns)
-			}
-			items = append(items, jinja.NewInt(n))
-		}
-		return jinja.NewList(items), nil
-	}
 }

@@ -157,14 +157,11 @@ func FuzzNew(f *testing.F) {
 	f.Add("{% for m in messages %}{{ m.content }}{% endfor %}")
 	f.Add("{{ messages[0]['content'][::-1] | upper }}{% set x = 1 %}")
 	f.Fuzz(func(t *testing.T, source string) {
-		if strings.Contains(source, "macro") || strings.Contains(source, "*") || len(source) > 300 {
-			t.Skip("may recurse or grow without end, see doc.go")
-		}
 		template, err := New(Options{Template: source, Specials: specials})
 		if err != nil {
 			return
 		}
-		// An error is as good as a prompt: the engine must not take the process down.
+		// An error is as good as a prompt: a template must not take the process down.
 		_, _ = template.Render(Conversation{Messages: []Message{{Role: "user", Content: "<|im_end|>"}}})
 	})
 }

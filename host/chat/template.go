@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ardanlabs/jinja"
+	"github.com/wasmeter/wasmeter/host/chat/jinja"
 )
 
 // maxTemplateBytes is far above the largest templates of published models, which are about 30 KB.
@@ -39,7 +39,6 @@ type Template struct {
 	spellings      *spellings
 	markers        []string // candidates that don't occur in the template
 	knowsDeveloper bool     // the template has words for the developer role
-	usesRange      bool
 	now            func() time.Time
 }
 
@@ -50,41 +49,43 @@ type Piece struct {
 }
 
 // New parses the template. An error of its syntax names line and column.
-func New(o Options) (t *Template, err error) {
+func New(o Options) (*Template, error) {
 	if strings.TrimSpace(o.Template) == "" {
 		return nil, ErrNoTemplate
 	}
 	if len(o.Template) > maxTemplateBytes {
 		return nil, fmt.Errorf("tokenizer.chat_template has %d bytes, at most %d are taken", len(o.Template), maxTemplateBytes)
 	}
-	defer recovered(&err)
 	compiled, err := jinja.Compile(o.Template)
 	if err != nil {
 		return nil, fmt.Errorf("parse tokenizer.chat_template: %w", err)
 	}
-	t = &Template{
+	t := &Template{
 		compiled:       compiled,
 		text:           o.Template,
 		spellings:      newSpellings(o.Specials),
 		knowsDeveloper: strings.Contains(o.Template, "'developer'") || strings.Contains(o.Template, `"developer"`),
-		usesRange:      strings.Contains(o.Template, "range"),
 		now:            o.Now,
 	}
 	if t.now == nil {
 		t.now = time.Now
 	}
 	t.constants = t.mentioned(map[string]jinja.Value{
-		"documents":       jinja.None(),
-		"bos_token":       jinja.NewString(o.BOS),
-		"eos_token":       jinja.NewString(o.EOS),
-		"raise_exception": jinja.NewCallable("raise_exception", raiseException),
-		"strftime_now":    jinja.NewCallable("strftime_now", strftimeNow(t.now)),
+		"documents":       nil,
+		"bos_token":       o.BOS,
+		"eos_token":       o.EOS,
+		"raise_exception": jinja.NewFunction("raise_exception", raiseException),
+		"strftime_now":    jinja.NewFunction("strftime_now", strftimeNow(t.now)),
 	})
 	own := o.Template + o.BOS + o.EOS + strings.Join(o.Specials, "")
 	for r := rune(0xFDD0); r <= 0xFDEF; r++ { // Unicode 15.0, section 23.7: noncharacters
 		if !strings.ContainsRune(own, r) {
 			t.markers = append(t.markers, string(r))
 		}
+	}
+	// A template that comes to no end for a single question is told at load. One that refuses the question may have its reasons.
+	if _, err := t.Render(Conversation{Messages: []Message{{Role: "user", Content: "Hi"}}, AddGenerationPrompt: true}); errors.Is(err, jinja.ErrLimit) {
+		return nil, fmt.Errorf("try tokenizer.chat_template: %w", err)
 	}
 	return t, nil
 }
@@ -96,7 +97,7 @@ func (t *Template) mentioned(variables map[string]jinja.Value) map[string]jinja.
 }
 
 // Render is the conversation as a prompt. The error is a *RaisedError if the template refuses the conversation.
-func (t *Template) Render(c Conversation) (pieces []Piece, err error) {
+func (t *Template) Render(c Conversation) ([]Piece, error) {
 	marker, err := t.marker(&c)
 	if err != nil {
 		return nil, err
@@ -106,8 +107,7 @@ func (t *Template) Render(c Conversation) (pieces []Piece, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer recovered(&err)
-	prompt, err := t.compiled.RenderValues(data)
+	prompt, err := t.compiled.Render(data, c.size())
 	if err != nil {
 		return nil, fmt.Errorf("render the chat template: %w", err)
 	}
@@ -129,13 +129,11 @@ func (t *Template) data(c *Conversation, v values) (map[string]jinja.Value, erro
 	data := make(map[string]jinja.Value, len(t.constants)+4)
 	if len(c.Variables) > 0 {
 		variables, err := v.json(c.Variables)
-		if err != nil || !variables.IsDict() {
+		dict, isDict := variables.(*jinja.Dict)
+		if err != nil || !isDict {
 			return nil, fmt.Errorf("read template variables: not a JSON object (%v)", err)
 		}
-		dict := variables.AsDict()
-		for _, name := range dict.Keys {
-			data[name] = dict.Data[name]
-		}
+		maps.Insert(data, dict.All())
 	}
 	tools, err := v.tools(c.Tools)
 	if err != nil {
@@ -148,17 +146,6 @@ func (t *Template) data(c *Conversation, v values) (map[string]jinja.Value, erro
 	maps.Copy(data, t.constants)
 	data["messages"] = v.messages(messages)
 	data["tools"] = tools
-	data["add_generation_prompt"] = jinja.NewBool(c.AddGenerationPrompt)
-	if t.usesRange {
-		data["range"] = jinja.NewCallable("range", boundedRange())
-	}
+	data["add_generation_prompt"] = c.AddGenerationPrompt
 	return data, nil
-}
-
-// recovered turns a panic of the template engine into an error. The engine is not ours, its input is a file's and a client's, and
-// it indexes and asserts without always asking first.
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("the template engine panicked: %v", p)
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wasmeter/wasmeter/host/chat/jinja"
 )
 
 // specials are the control tokens of the models that the test templates imitate, and odd ones: of wide characters, one that
@@ -202,23 +204,38 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// TestRenderErrors has templates that the engine must not take the process down with.
+// TestRenderErrors has templates that must not take the process down; package jinja has more.
 func TestRenderErrors(t *testing.T) {
 	hello := Conversation{Messages: []Message{{Role: "user", Content: "Hello"}}}
 	tests := []struct{ name, template, want string }{
-		{"long range", "{% for i in range(1000000000000) %}x{% endfor %}", "range makes more than"},
-		{"many ranges", "{% for i in range(1000) %}{% for j in range(1000) %}x{% endfor %}{% endfor %}", "range makes more than"},
+		{"long range", "{% for i in range(1000000000000) %}x{% endfor %}", "within its limits"},
+		{"many ranges", "{% for i in range(1000) %}{% for j in range(1000) %}x{% endfor %}{% endfor %}", "within its limits"},
+		{"recursion", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "within its limits"},
+		{"mutual recursion", "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}", "within its limits"},
+		{"a macro as an argument", "{% macro f(g) %}{{ g(g) }}{% endmacro %}{{ f(f) }}", "within its limits"},
+		{"much text", "{{ 'x' * 1000000000 }}", "within its limits"},
 		{"range step", "{{ range(1, 2, 0) }}", "step"},
 		{"range word", "{{ range('a') }}", "integers"},
-		{"panic", "{{ 'x' * -1 }}", "panicked"},
 		{"unknown function", "{{ no_such() }}", "not callable"},
 		{"strftime", "{{ strftime_now() }}", "format"},
+		{"strftime at length", "{{ strftime_now('%A' * 1000) }}", "format"},
 	}
 	for _, tt := range tests {
-		_, err := parse(t, tt.template).Render(hello)
+		template, err := New(Options{Template: tt.template})
+		if limit := strings.Contains(tt.want, "limits"); limit != (err != nil) {
+			t.Errorf("%s: New gives %v; what has no end for one question is found there, and nothing else", tt.name, err)
+			continue
+		} else if !limit {
+			_, err = template.Render(hello)
+		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want an error with %q", tt.name, err, tt.want)
 		}
+	}
+	// One that waits for a second message ends that request.
+	late := parse(t, "{% macro f() %}{{ f() }}{% endmacro %}{% if messages | length > 1 %}{{ f() }}{% endif %}")
+	if _, err := late.Render(Conversation{Messages: make([]Message, 2)}); !errors.Is(err, jinja.ErrLimit) {
+		t.Errorf("recursion in a second turn: got %v, want %v", err, jinja.ErrLimit)
 	}
 	for name, c := range map[string]Conversation{
 		"tool":      {Tools: [][]byte{[]byte(`{"a":`)}},

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ardanlabs/jinja"
+	"github.com/wasmeter/wasmeter/host/chat/jinja"
 )
 
 const maxDepth = 128 // nested objects and lists in a tool's definition, arguments or variables
@@ -16,15 +16,14 @@ const maxDepth = 128 // nested objects and lists in a tool's definition, argumen
 // values makes the template's values out of what a client gave, guarding every string.
 type values struct{ guard *guard }
 
-func (v values) text(s string) jinja.Value { return jinja.NewString(v.guard.text(s)) }
+func (v values) text(s string) jinja.Value { return v.guard.text(s) }
 
 // messages is a list of objects as transformers gives them. Members without a meaning for the turn are left out, since
 // templates ask whether they are defined.
 func (v values) messages(messages []Message) jinja.Value {
-	items := make([]jinja.Value, len(messages))
+	items := make(jinja.List, len(messages))
 	for i, m := range messages {
-		item := jinja.NewDict()
-		dict := item.AsDict()
+		dict := jinja.NewDict()
 		dict.Set("role", v.text(m.Role))
 		dict.Set("content", v.text(m.Content))
 		if m.Name != "" {
@@ -40,46 +39,46 @@ func (v values) messages(messages []Message) jinja.Value {
 		if m.ToolCallID != "" {
 			dict.Set("tool_call_id", v.text(m.ToolCallID))
 		}
-		items[i] = item
+		items[i] = dict
 	}
-	return jinja.NewList(items)
+	return items
 }
 
 func (v values) toolCalls(calls []ToolCall) jinja.Value {
-	items := make([]jinja.Value, len(calls))
+	items := make(jinja.List, len(calls))
 	for i, call := range calls {
 		arguments, err := v.json([]byte(call.Arguments))
-		if err != nil || !arguments.IsDict() {
+		if _, isDict := arguments.(*jinja.Dict); err != nil || !isDict {
 			arguments = v.text(call.Arguments) // a model may have written half an object; the turn stands all the same
 		}
 		function := jinja.NewDict()
-		function.AsDict().Set("name", v.text(call.Name))
-		function.AsDict().Set("arguments", arguments)
-		items[i] = jinja.NewDict()
-		dict := items[i].AsDict()
+		function.Set("name", v.text(call.Name))
+		function.Set("arguments", arguments)
+		dict := jinja.NewDict()
 		if call.ID != "" {
 			dict.Set("id", v.text(call.ID))
 		}
-		dict.Set("type", jinja.NewString("function"))
+		dict.Set("type", "function")
 		dict.Set("function", function)
+		items[i] = dict
 	}
-	return jinja.NewList(items)
+	return items
 }
 
 // tools is the list of definitions, or none.
 func (v values) tools(tools [][]byte) (jinja.Value, error) {
 	if len(tools) == 0 {
-		return jinja.None(), nil
+		return nil, nil
 	}
-	items := make([]jinja.Value, len(tools))
+	items := make(jinja.List, len(tools))
 	for i, tool := range tools {
 		item, err := v.json(tool)
 		if err != nil {
-			return jinja.None(), fmt.Errorf("read tool %d: %w", i, err)
+			return nil, fmt.Errorf("read tool %d: %w", i, err)
 		}
 		items[i] = item
 	}
-	return jinja.NewList(items), nil
+	return items, nil
 }
 
 // json is a JSON document with the order of its members kept, which reaches the prompt.
@@ -88,10 +87,10 @@ func (v values) json(doc []byte) (jinja.Value, error) {
 	dec.UseNumber()
 	value, err := v.next(dec, maxDepth)
 	if err != nil {
-		return jinja.None(), err
+		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return jinja.None(), errors.New("data after the JSON value")
+		return nil, errors.New("data after the JSON value")
 	}
 	return value, nil
 }
@@ -99,12 +98,12 @@ func (v values) json(doc []byte) (jinja.Value, error) {
 func (v values) next(dec *json.Decoder, depth int) (jinja.Value, error) {
 	token, err := dec.Token()
 	if err != nil {
-		return jinja.None(), err
+		return nil, err
 	}
 	switch token := token.(type) {
 	case json.Delim:
 		if depth == 0 {
-			return jinja.None(), fmt.Errorf("nested deeper than %d", maxDepth)
+			return nil, fmt.Errorf("nested deeper than %d", maxDepth)
 		}
 		if token == '{' {
 			return v.object(dec, depth)
@@ -113,7 +112,7 @@ func (v values) next(dec *json.Decoder, depth int) (jinja.Value, error) {
 	case string:
 		return v.text(token), nil
 	default:
-		return jinja.FromGoValue(token), nil // null, a boolean or a json.Number
+		return jinja.FromJSON(token), nil // null, a boolean or a json.Number
 	}
 }
 
@@ -128,23 +127,41 @@ func (v values) object(dec *json.Decoder, depth int) (jinja.Value, error) {
 		if err != nil {
 			return object, err
 		}
-		object.AsDict().Set(v.guard.text(name.(string)), member) // the decoder gives nothing but strings here
+		object.Set(v.guard.text(name.(string)), member) // the decoder gives nothing but strings here
 	}
 	_, err := dec.Token()
 	return object, err
 }
 
 func (v values) list(dec *json.Decoder, depth int) (jinja.Value, error) {
-	var items []jinja.Value
+	var items jinja.List
 	for dec.More() {
 		item, err := v.next(dec, depth-1)
 		if err != nil {
-			return jinja.None(), err
+			return nil, err
 		}
 		items = append(items, item)
 	}
 	_, err := dec.Token()
-	return jinja.NewList(items), err
+	return items, err
+}
+
+// messageBytes is what a message takes beside its text.
+const messageBytes = 256
+
+// size is about how many bytes a rendering's variables hold.
+func (c *Conversation) size() int {
+	n := len(c.Variables)
+	for _, m := range c.Messages {
+		n += messageBytes + len(m.Role) + len(m.Content) + len(m.Name) + len(m.Reasoning) + len(m.ToolCallID)
+		for _, call := range m.ToolCalls {
+			n += len(call.ID) + len(call.Name) + len(call.Arguments)
+		}
+	}
+	for _, tool := range c.Tools {
+		n += len(tool)
+	}
+	return n
 }
 
 // contains reports whether a string of the conversation holds s, which is what the choice of a marker asks.
