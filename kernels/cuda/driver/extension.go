@@ -92,6 +92,9 @@ func handle[T cu.Function | cu.Stream | cu.Event](of T) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&of))
 }
 
+// Handle is the driver's CUstream, for libraries that put work into the queue.
+func (s *Stream) Handle() unsafe.Pointer { return handle(s.stream) }
+
 func hostAlloc(bytes int) (unsafe.Pointer, Result) {
 	r := C.host_alloc(C.size_t(bytes))
 	return r.handle, Result(r.result)

@@ -103,7 +103,7 @@ func (l *Library) Reset() { C.emu_reset(l.calls) }
 // Counter is how often something has happened in the process: launches,
 // graph_launches, kernels (both of these ran), copies, synchronous_copies, fills,
 // allocations, frees, pinned_allocations, synchronizations, captures, graph_nodes,
-// bytes_to_host.
+// bytes_to_host, library_calls.
 // It panics for another name.
 func (l *Library) Counter(name string) uint64 {
 	s := C.CString(name)
@@ -113,4 +113,14 @@ func (l *Library) Counter(name string) uint64 {
 		panic("emu: no counter " + name)
 	}
 	return n
+}
+
+// LibraryPath is the path of the cuBLASLt for a driver: where that is the emulated
+// one, the one beside it; else "", the system's.
+func LibraryPath(driver string) (path string, emulated bool) {
+	path = filepath.Join(filepath.Dir(driver), "libcublasLt_emu.so")
+	if _, err := os.Stat(path); err != nil {
+		return "", false
+	}
+	return path, true
 }

@@ -121,5 +121,6 @@ EXPORT uint64_t emu_counter(const char* name) {
   COUNTER(captures)
   COUNTER(graph_nodes)
   COUNTER(bytes_to_host)
+  COUNTER(library_calls)
   return ~0ull;
 }

@@ -25,7 +25,7 @@ std::string configureFromEnvironment();
 // Calls of the driver since the process began.
 struct Counters {
   std::atomic<uint64_t> launches{0}, graph_launches{0}, kernels{0}, copies{0}, synchronous_copies{0}, fills{0}, allocations{0}, frees{0},
-      pinned_allocations{0}, synchronizations{0}, captures{0}, graph_nodes{0}, bytes_to_host{0};
+      pinned_allocations{0}, synchronizations{0}, captures{0}, graph_nodes{0}, bytes_to_host{0}, library_calls{0};
 };
 extern Counters counters;
 

@@ -474,6 +474,29 @@ API cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
   return status();
 }
 
+// --- libraries
+
+// Memory that a library's work touches.
+struct emu_range {
+  CUdeviceptr at;
+  size_t bytes;
+  int written;
+};
+// Queues the work of a library that stands on the driver and whose kernels are not there: run(data), on the host, in its
+// turn. It may run again, as a node of a graph; drop(data) follows when it can't any more.
+API emu_library_work(CUstream h, const char* name, const emu_range* ranges, int n, void (*run)(void*), void* data, void (*drop)(void*)) {
+  std::shared_ptr<void> held(data, drop);
+  COMMAND;
+  std::vector<emu_range> list(ranges, ranges + n);
+  for (auto& r : list)
+    if (!readable(r.at, r.bytes, name)) return CUDA_ERROR_INVALID_VALUE;
+  counters.library_calls++;
+  return submit(h, {[=] {
+                  for (auto& r : list) touch(r.at, r.bytes, r.written);
+                  run(held.get());
+                }, nullptr});
+}
+
 // --- captures and graphs
 
 API cuStreamBeginCapture_v2(CUstream h, CUstreamCaptureMode) {
