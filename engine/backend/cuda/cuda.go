@@ -31,6 +31,7 @@ type Backend struct {
 	widest    int
 	blockSize int // of the cache
 	products  map[productKey]*kernels.Product
+	library   library // cuBLASLt, if it is used
 	// Memory of zeros that kernels share.
 	matMulScratch, decodeScratch driver.Ptr
 
@@ -127,8 +128,10 @@ func (b *Backend) prepare() (err error) {
 		}
 	}
 	b.loading = upload{device: b.device, stream: b.stream}
-	b.matMulScratch, err = b.zeros(b.kernels.MatMulScratch())
-	return err
+	if b.matMulScratch, err = b.zeros(b.kernels.MatMulScratch()); err != nil {
+		return err
+	}
+	return b.openLibrary()
 }
 
 // entered runs do with the device's context on a locked thread.
@@ -164,6 +167,7 @@ func (b *Backend) MaxRows() int { return b.options.MaxRows }
 func (b *Backend) NewTensor(cols int) (backend.Tensor, error) {
 	t := &tensor{cols: cols}
 	err := b.entered(func() error {
+		b.library.widest = max(b.library.widest, cols)
 		p, err := b.memory.take(4 * int64(b.options.MaxRows) * int64(cols))
 		t.data = uint64(p)
 		return err
@@ -207,7 +211,7 @@ func (b *Backend) release() error {
 	if b.queued != b.awaited { // nobody wants what is under way
 		faults = append(faults, b.stream.Sync())
 	}
-	faults = append(faults, b.dropGraphs(), b.loading.close(), b.words.close(b.device), b.out.close())
+	faults = append(faults, b.library.close(), b.dropGraphs(), b.loading.close(), b.words.close(b.device), b.out.close())
 	for i := range b.flights {
 		faults = append(faults, b.flights[i].close())
 	}

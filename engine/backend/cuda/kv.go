@@ -39,8 +39,10 @@ func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 			*to = uint64(p)
 		}
 		var err error
-		b.decodeScratch, err = b.zeros(b.kernels.DecodeScratch(s.HeadDim))
-		return err
+		if b.decodeScratch, err = b.zeros(b.kernels.DecodeScratch(s.HeadDim)); err != nil {
+			return err
+		}
+		return b.makeRoomForLibrary()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cuda backend: %d bytes for keys and values: %w", kvBytes(s), err)

@@ -29,6 +29,9 @@ func (b *Backend) launchAll() error {
 func (b *Backend) at(word int) driver.Ptr { return b.words.device + driver.Ptr(4*word) }
 
 func (b *Backend) launch(o *op) error {
+	if done, err := b.launchByLibrary(o); done || err != nil {
+		return err
+	}
 	k, s, n := b.kernels, b.stream, &b.shape
 	switch o.kind {
 	case embed:

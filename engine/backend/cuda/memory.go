@@ -120,7 +120,7 @@ func (b *Backend) KVMemory() int64 {
 		return 0 // the cache would be the next to fail
 	}
 	scratch, tokens := b.drawMemory(b.widest)
-	return max(0, left-b.logitsBytes(b.widest)-scratch-tokens-stepMemory)
+	return max(0, left-b.logitsBytes(b.widest)-scratch-tokens-b.libraryMemory()-stepMemory)
 }
 
 // stepMemory is kept for the integers of steps, the kernels' own scratch and what

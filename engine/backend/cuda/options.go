@@ -25,14 +25,27 @@ type Options struct {
 	// Synchronous waits for every launch, so that an error names the kernel that
 	// made it. Steps take many times as long.
 	Synchronous bool
+	// CuBLASLt says whether NVIDIA's library multiplies prompts with weights of BF16 and
+	// F16: CuBLASLtOff, which is also meant by "", CuBLASLtAuto or CuBLASLtOn.
+	CuBLASLt string
+	// CuBLASLtPath is the path of that library. Empty: the system's.
+	CuBLASLtPath string
 	// Progress is told how many of the weights' bytes are on the device. Nil: nobody is.
 	Progress func(done, total int64)
-	// Logger gets warnings. Nil: nobody does.
+	// Logger gets warnings, and what multiplies prompts. Nil: nobody does.
 	Logger *slog.Logger
 }
 
 // KVF16 stores keys and values as float16.
 const KVF16 = "f16"
+
+// Whether cuBLASLt is used. On is an error where the library is not there; Auto says so
+// and goes on.
+const (
+	CuBLASLtOff  = "off"
+	CuBLASLtAuto = "auto"
+	CuBLASLtOn   = "on"
+)
 
 // The largest options that can be meant.
 const (
@@ -57,6 +70,11 @@ func (o Options) Validate() error {
 	}
 	if o.KVType != "" && o.KVType != KVF16 {
 		faults = append(faults, fmt.Errorf("cache type: %q is not supported on CUDA: use %s, or --device cpu", o.KVType, KVF16))
+	}
+	switch o.CuBLASLt {
+	case "", CuBLASLtOff, CuBLASLtAuto, CuBLASLtOn:
+	default:
+		faults = append(faults, fmt.Errorf("cublaslt: %q is not one of %s, %s and %s", o.CuBLASLt, CuBLASLtOff, CuBLASLtAuto, CuBLASLtOn))
 	}
 	return errors.Join(faults...)
 }

@@ -177,6 +177,7 @@ func (b *Backend) NewWeight(t gguf.Tensor) (backend.Weight, error) {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	b.widest = max(b.widest, l.Rows)
+	b.library.weights = b.library.weights || b.library.multiplies(l)
 	b.loading.done += aligned(l.Bytes())
 	b.options.Progress(b.loading.done, max(b.loading.done, b.loading.total))
 	return w, nil
