@@ -16,8 +16,13 @@ const (
 // to start.
 const InitFuel = 1_000_000_000
 
+// quickStart is the fuel of an init that a request may wait for: its budget is
+// then three times this, which takes 60 ms at most. Others run aside of the
+// request, see pool.makeAside.
+const quickStart = defaultFuel
+
 // startFuel is the budget of an instance's init. The first one is made at
-// load; the others, which requests wait for, do the same once more.
+// load; the others do the same once more.
 func (p *Plugin) startFuel() int64 {
 	if p.pool == nil {
 		return InitFuel

@@ -124,6 +124,7 @@ func (p *Plugin) start(ctx context.Context, wasm []byte) error {
 	}
 	p.mask, p.startSpent = first.mask, first.spent()
 	p.pool = newPool(p.instantiate)
+	p.pool.slow = p.startSpent > quickStart
 	p.pool.seed(first)
 	return nil
 }

@@ -103,13 +103,95 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.pool.take(context.Background()); err != nil {
-		t.Fatal(err)
+	var held []*instance
+	for range 3 {
+		in, err := p.pool.take(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, in)
 	}
+	p.pool.put(held[0])
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := p.Close(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "calls are still running") {
 		t.Errorf("got %v, want the context's end", err)
+	}
+	// The idle instance is closed; the others are as they come back, well or not.
+	if got := p.Stats(); got.Instances != 2 || !held[0].module.IsClosed() {
+		t.Errorf("%d instances with two calls under way, want 2; idle one closed: %v", got.Instances, held[0].module.IsClosed())
+	}
+	p.pool.put(held[1])
+	p.pool.discard(context.Background(), held[2])
+	if got := p.Stats(); got.Instances != 0 || got.MemoryBytes != 0 {
+		t.Errorf("all calls have ended: %d instances of %d bytes, want none", got.Instances, got.MemoryBytes)
+	}
+	for i, in := range held {
+		if !in.module.IsClosed() {
+			t.Errorf("instance %d is not closed", i)
+		}
+	}
+}
+
+// A guest whose first init is slow may make its later ones last much longer, as
+// long as its fuel allows. A request does not wait for that, and what was made is
+// there for later ones.
+func TestSlowInitIsNotWaitedFor(t *testing.T) {
+	p := newBench(t).mustLoad(t, goodGuest(`{}`))
+	first, err := p.pool.take(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	instantiate, end, begun := p.pool.make, make(chan struct{}), make(chan struct{}, 2)
+	p.pool.slow = true
+	p.pool.make = func(ctx context.Context) (*instance, error) {
+		begun <- struct{}{}
+		<-end
+		return instantiate(ctx)
+	}
+	if _, err := shape(t, p); failureOf(t, err) != FailurePoolExhausted || !strings.Contains(err.Error(), "init") {
+		t.Errorf("while an init runs: got %v, want pool_exhausted and why", err)
+	}
+	<-begun
+	close(end)
+	p.pool.put(first)
+	for range p.pool.size { // the permit of the instance that is made comes back last
+		<-p.pool.permits
+	}
+	for range p.pool.size {
+		p.pool.permits <- struct{}{}
+	}
+	if got := p.Stats().Instances; got != 2 || len(p.pool.idle) != 2 {
+		t.Errorf("%d instances, %d idle, want the one that was made beside the first", got, len(p.pool.idle))
+	}
+	if _, err := shape(t, p); err != nil {
+		t.Errorf("with an idle instance: %v", err)
+	}
+	if len(begun) > 0 {
+		t.Error("another instance was made though one was idle")
+	}
+}
+
+// A guest decides by the fuel of its first init whether requests may wait for
+// those of others.
+func TestSlowStartIsMadeAside(t *testing.T) {
+	for name, turns := range map[string]int32{"quick": 1, "slow": 4_000_000} {
+		spin := code( // memory[0] counts down from turns
+			opI32(0), opI32(turns), []byte{0x36, 0x02, 0x00},
+			[]byte{0x03, 0x40}, opI32(0), opI32(0), []byte{0x28, 0x02, 0x00}, opI32(1), []byte{0x6b, 0x36, 0x02, 0x00},
+			opI32(0), []byte{0x28, 0x02, 0x00, 0x0d, 0x00, 0x0b}, opI32(int32(maskShape)))
+		p := newBench(t).mustLoad(t, goodGuest(`{}`).with(exportInit, spin))
+		if p.pool.slow != (name == "slow") {
+			t.Errorf("%s: an init of %d units is slow: %v", name, p.startSpent, p.pool.slow)
+		}
+		held, err := p.pool.take(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := shape(t, p); err != nil { // needs a second instance
+			t.Errorf("%s: %v", name, err)
+		}
+		p.pool.put(held)
 	}
 }
 
