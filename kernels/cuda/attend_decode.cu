@@ -1,5 +1,6 @@
 // Attention of one query row for each table, split over the context (Dao et al., Flash-Decoding, 2023).
 #include "attention.cuh"
+#include "heads.cuh"
 
 // split_f16 gives two float16 pairs whose sums are x and y to about 22 bits.
 __device__ __forceinline__ void split_f16(float x, float y, uint32_t* high, uint32_t* low) {
@@ -25,13 +26,44 @@ struct Part {
   float sum[decode_heads];
 };
 
+// Products of a step's rows that are not finished: their heads are not normed and rotated, nor are keys and values stored.
+struct Products {
+  const float *k, *v;             // [rows, kv_heads, dim]; null: q is finished, and all is stored
+  const int* fresh;               // [rows]: rows that are not stored and that a row sees, which are the last up to itself
+  const float *q_norm, *k_norm;   // [dim] or null
+  float eps;
+  Rotation rotation;
+};
+
+// finish_products norms and rotates a block's n heads of queries into shared memory, pitch apart, and does so for the fresh keys of
+// positions from low to high-1, of which end-1 is the row's own, on their way into the cache. Blocks that store the same key
+// (of other heads, or of a row behind) compute the same bits, and none waits for another. The block's barrier is the caller's.
+template <int WARPS>
+__device__ __forceinline__ void finish_products(float* queries, int pitch, int n, const float* q, const Products& products, const Pages& pages, f16* keys,
+                                                f16* values, int row, int low, int high, int end) {
+  const int dim = pages.dim;
+  for (int i = threadIdx.x >> 5; i < n + 2 * max(high - low, 0); i += WARPS) {
+    if (i < n) {
+      finish_head(q + i * dim, dim, products.q_norm, products.eps, products.rotation, end - 1, [=](int d, float x) { queries[i * pitch + d] = x; });
+      continue;
+    }
+    const int position = low + (i - n) / 2;
+    const size_t in = ((size_t)(row - (end - 1 - position)) * pages.kv_heads + pages.kv_head) * dim, out = pages.at(position);
+    if ((i - n) % 2 == 0) {
+      finish_head(products.k + in, dim, products.k_norm, products.eps, products.rotation, position, [=](int d, float x) { keys[out + d] = f2h(x); });
+    } else {
+      finish_head(products.v + in, dim, nullptr, 0.f, Rotation{}, 0, [=](int d, float x) { values[out + d] = f2h(x); });
+    }
+  }
+}
+
 // Grid: splits, kv_heads · tiles of eight heads of a group, rows. Block: WARPS warps; tiles of 16 positions go round.
 // counters holds a zero for each (row, tile) and does so again at the end; parts has room for splits · tiles · rows. Only
 // launches with splits > 1 touch both. dst may be q.
 template <int DIM, int WARPS>
-__device__ __forceinline__ void attend_decode(float* dst, const float* q, const f16* keys, const f16* values, const int* tables, const int* context,
+__device__ __forceinline__ void attend_decode(float* dst, const float* q, f16* keys, f16* values, const int* tables, const int* context,
                                               int* counters, float* parts, int heads, int kv_heads, int dim, int block_shift, int max_blocks,
-                                              int window, float scale, float softcap) {
+                                              int window, float scale, float softcap, const Products& products) {
   constexpr int tile_len = 16, tile_size = 2 * tile_len * DIM;  // positions; elements of keys and values
   DYN_SMEM(f16, shared);                                        // two tiles for each warp, then WARPS parts; behind them queries
   __shared__ float factors[decode_heads][max_splits + 1];       // the last is the inverse of the sum
@@ -54,10 +86,33 @@ __device__ __forceinline__ void attend_decode(float* dst, const float* q, const 
   if (split >= splits) return;
   const int until = min(from + (split + 1) * length, to);
 
+  const Pages pages = {keys, values, tables + (size_t)row * max_blocks, kv_heads, kv_head, dim, block_shift};
+  f16* mine = shared + warp * 2 * tile_size;
+  int tile = from + split * length + warp;
+  const float* queries = q + out;
+  int pitch = dim;
+  if (products.k) {
+    // Finished queries lie in the second tile of the first warp until all warps have them. The pitch spreads them over the
+    // banks. A tile of stored positions alone is on its way meanwhile.
+    const int stored = end - products.fresh[row];
+    const bool early = tile < until && (tile + 1) * tile_len <= stored;
+    if (early) load_tile<DIM, tile_len, 1>(mine, pages, tile * tile_len, start, end, 0);
+    float* finished = (float*)(shared + tile_size);
+    pitch = DIM + 8;
+    finish_products<WARPS>(finished, pitch, n, queries, products, pages, keys, values, row, max(stored, (from + split * length) * tile_len),
+                           min(end, until * tile_len), end);
+    queries = finished;
+    __syncthreads();
+    if (tile < until && !early) load_tile<DIM, tile_len, 1>(mine, pages, tile * tile_len, start, end, 0);
+  } else if (tile < until) {
+    load_tile<DIM, tile_len, 1>(mine, pages, tile * tile_len, start, end, 0);
+  }
+  cp_async_commit();
+
   const Softcap cap = {softcap};
   Query<DIM> query((char*)(shared + WARPS * 2 * tile_size) + warp * Query<DIM>::bytes);
   {
-    const float* head = q + out + g * dim;
+    const float* head = queries + g * pitch;
     const float s = cap.scale(scale);
 #pragma unroll
     for (int k = 0; k < DIM / 16; k++) {
@@ -72,16 +127,12 @@ __device__ __forceinline__ void attend_decode(float* dst, const float* q, const 
       query.set(k, {w[0], w[1], w[2], w[3]});
     }
   }
+  if (products.k) __syncthreads();
 
-  const Pages pages = {keys, values, tables + (size_t)row * max_blocks, kv_heads, kv_head, dim, block_shift};
-  f16* mine = shared + warp * 2 * tile_size;
   float sums[DIM / 8][4];
 #pragma unroll
   for (int i = 0; i < DIM / 8; i++) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.f;
   float largest = no_score, sum = 0.f;  // of head g; the sum is of this lane's positions
-  int tile = from + split * length + warp;
-  if (tile < until) load_tile<DIM, tile_len, 1>(mine, pages, tile * tile_len, start, end, 0);
-  cp_async_commit();
   for (int stage = 0; tile < until; tile += WARPS, stage ^= 1) {
     if (tile + WARPS < until) load_tile<DIM, tile_len, 1>(mine + (stage ^ 1) * tile_size, pages, (tile + WARPS) * tile_len, start, end, 0);
     cp_async_commit();
@@ -196,12 +247,15 @@ __device__ __forceinline__ void attend_decode(float* dst, const float* q, const 
 
 // DIM, and warps of a block. Of wide heads a warp's sums take half of the registers, and a position twice the shared memory:
 // fewer warps.
-#define DECODE(DIM, WARPS)                                                                                                                          \
-  KERNEL __launch_bounds__(32 * WARPS) attend_decode_##DIM(float* dst, const float* q, const f16* keys, const f16* values, const int* tables,       \
-                                                           const int* context, int* counters, float* parts, int heads, int kv_heads, int dim,       \
-                                                           int block_shift, int max_blocks, int window, float scale, float softcap) {               \
-    attend_decode<DIM, WARPS>(dst, q, keys, values, tables, context, counters, parts, heads, kv_heads, dim, block_shift, max_blocks, window, scale, \
-                              softcap);                                                                                                             \
+#define DECODE(DIM, WARPS)                                                                                                                              \
+  KERNEL __launch_bounds__(32 * WARPS) attend_decode_##DIM(float* dst, const float* q, f16* keys, f16* values, const int* tables, const int* context,   \
+                                                           int* counters, float* parts, const float* k, const float* v, const int* fresh,               \
+                                                           const float* q_norm, const float* k_norm, const float* freqs, int dims, int neox, float eps, \
+                                                           int heads, int kv_heads, int dim, int block_shift, int max_blocks, int window, float scale,  \
+                                                           float softcap) {                                                                             \
+    const Products products = {k, v, fresh, q_norm, k_norm, eps, {freqs, dims, neox}};                                                                  \
+    attend_decode<DIM, WARPS>(dst, q, keys, values, tables, context, counters, parts, heads, kv_heads, dim, block_shift, max_blocks, window, scale,     \
+                              softcap, products);                                                                                                       \
   }
 
 DECODE(64, 4)

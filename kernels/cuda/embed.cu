@@ -30,12 +30,14 @@ __device__ __forceinline__ void read4(float (&w)[4], const uint8_t* codes, const
   for (int i = 0; i < 4; i++) w[i] = scale * w[i] + s.offset;
 }
 
-// y[r] = table[tokens[r]] * scale. A token out of the table makes a row of NaN. A block writes 4 columns a thread.
+// y[r] = table[tokens[r]] * scale. A token below 0 is what the step before has drawn, drawn[-1 - token], if drawn is not null.
+// A token out of the table makes a row of NaN. A block writes 4 columns a thread.
 KERNEL __launch_bounds__(128) embed(float* y, const uint8_t* codes, const uint8_t* high, const uint8_t* scales, int format, int rows, int cols,
-                                    const int* tokens, float scale) {
+                                    const int* tokens, const int* drawn, float scale) {
   int r = blockIdx.y, col = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
   if (col >= cols) return;
   int token = tokens[r];
+  if (token < 0 && drawn) token = drawn[-1 - token];
   float w[4];
   if (token < 0 || token >= rows) {
     for (int i = 0; i < 4; i++) w[i] = __uint_as_float(0x7fc00000u);

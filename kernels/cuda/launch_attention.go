@@ -89,6 +89,35 @@ type Attention struct {
 // scratch is memory of DecodeScratch's size, of zeros before its first use. Launches that
 // share it must not overlap; layers and launches of any number of rows may share it.
 func (k *Kernels) Decode(s *driver.Stream, dst, q, context, scratch driver.Ptr, rows int, a Attention) error {
+	return k.decode(s, dst, q, context, scratch, rows, a, QKV{})
+}
+
+// QKV is what FinishQKV makes of the products of a layer but for the queries, in a
+// launch of their attention.
+type QKV struct {
+	Key, Value driver.Ptr // float32 [rows, heads.KV, heads.Dim]; not changed
+	// Fresh is int32 [rows]: how many of the positions that a row sees are of this
+	// launch's rows, which are the last before it and itself. 1 where each row is of a
+	// sequence of its own.
+	Fresh        driver.Ptr
+	QNorm, KNorm driver.Ptr // 0: none
+	Rope         Rope
+	Eps          float32
+}
+
+// FinishAndDecode is FinishQKV and Decode in one launch: keys and values are stored in
+// the last places that their rows see, and q is not changed. dst may be q.
+func (k *Kernels) FinishAndDecode(s *driver.Stream, dst, q, context, scratch driver.Ptr, rows int, a Attention, n QKV) error {
+	if n.Key == 0 || n.Value == 0 || n.Fresh == 0 {
+		return fmt.Errorf("attention: products at %#x and %#x, fresh rows at %#x: all three are needed", n.Key, n.Value, n.Fresh)
+	}
+	if err := n.Rope.check(a.Heads.Dim); err != nil {
+		return err
+	}
+	return k.decode(s, dst, q, context, scratch, rows, a, n)
+}
+
+func (k *Kernels) decode(s *driver.Stream, dst, q, context, scratch driver.Ptr, rows int, a Attention, n QKV) error {
 	f, err := k.attentionFor(&a)
 	if err != nil || rows == 0 {
 		return err
@@ -97,6 +126,7 @@ func (k *Kernels) Decode(s *driver.Stream, dst, q, context, scratch driver.Ptr, 
 	splits := k.splits(rows*tiles, a.MaxBlocks*a.Cache.BlockSize)
 	counters, parts := scratch, scratch+driver.Ptr(k.decodeCounters())
 	return k.begin().pointers(dst, q, a.Cache.Keys, a.Cache.Values, a.Table, context, counters, parts).
+		pointers(n.Key, n.Value, n.Fresh, n.QNorm, n.KNorm, n.Rope.Freqs).ints(n.Rope.Dims, n.Rope.neox()).floats(n.Eps).
 		ints(a.Heads.Q, a.Heads.KV, a.Heads.Dim, log2(a.Cache.BlockSize), a.MaxBlocks, a.Window).floats(a.Scale, a.Softcap).
 		launch(s, f.decode, [3]uint32{uint32(splits), uint32(tiles), uint32(rows)}, 32*f.warps, f.decodeShared())
 }

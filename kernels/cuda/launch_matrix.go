@@ -138,10 +138,12 @@ func (k *Kernels) Logits(s *driver.Stream, p *Product, in Input, end LogitsEnd) 
 func (k *Kernels) MatMulScratch() int64 { return k.matMulScratch() }
 
 // Embed sets row r of y to row tokens[r] of the table times scale. y is float32 [rows,
-// table.Cols]; tokens is int32 [rows]. A token that the table does not have makes a row
-// of NaN, which ends as a step that is not finite.
-func (k *Kernels) Embed(s *driver.Stream, y driver.Ptr, table Matrix, tokens driver.Ptr, rows int, scale float32) error {
-	return k.embedRows(s, y, table, tokens, rows, scale)
+// table.Cols]; tokens is int32 [rows]. Of a token below 0 the table's row is drawn[-1 -
+// token], unless drawn is 0: that is how a step names tokens that the one before has
+// yet to draw. A token that the table does not have makes a row of NaN, which ends as
+// a step that is not finite.
+func (k *Kernels) Embed(s *driver.Stream, y driver.Ptr, table Matrix, tokens, drawn driver.Ptr, rows int, scale float32) error {
+	return k.embedRows(s, y, table, tokens, drawn, rows, scale)
 }
 
 // Sampling is a step's drawing of tokens. What the draw of a row does is said by its

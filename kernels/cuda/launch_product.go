@@ -210,7 +210,7 @@ func (k *Kernels) matMulScratch() int64 {
 // over is n/d rounded up.
 func over(n, d int) int { return (n + d - 1) / d }
 
-func (k *Kernels) embedRows(s *driver.Stream, y driver.Ptr, table Matrix, tokens driver.Ptr, rows int, scale float32) error {
+func (k *Kernels) embedRows(s *driver.Stream, y driver.Ptr, table Matrix, tokens, drawn driver.Ptr, rows int, scale float32) error {
 	if rows < 1 {
 		return fmt.Errorf("embed %d rows", rows)
 	}
@@ -218,7 +218,7 @@ func (k *Kernels) embedRows(s *driver.Stream, y driver.Ptr, table Matrix, tokens
 	for plane := range NumPlanes {
 		a.pointers(table.Data + driver.Ptr(table.Offset(plane)))
 	}
-	return a.ints(int(table.Format), table.Rows, table.Cols).pointers(tokens).floats(scale).
+	return a.ints(int(table.Format), table.Rows, table.Cols).pointers(tokens, drawn).floats(scale).
 		launch(s, k.matrix.embed, [3]uint32{uint32(over(table.Cols, embedColumns)), uint32(rows), 1}, 128, 0)
 }
 

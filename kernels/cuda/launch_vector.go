@@ -11,7 +11,7 @@ import (
 
 // vectorKernels are the functions of norm.cu, rope.cu and copy.cu.
 type vectorKernels struct {
-	norm, addNorm         *driver.Function
+	norm, addNorm, twice  *driver.Function
 	heads                 *driver.Function
 	siluUp, geluUp        *driver.Function
 	add, fill, copyBlocks *driver.Function
@@ -24,6 +24,7 @@ const MaxHeadDim = 256
 func (v *vectorKernels) load(l *loader) {
 	v.norm = l.function("rms_norm", 0)
 	v.addNorm = l.function("rms_norm_add", 0)
+	v.twice = l.function("rms_norm_add_norm", 0)
 	v.heads = l.function("finish_heads", 0)
 	v.siluUp = l.function("silu_up", 0)
 	v.geluUp = l.function("gelu_up", 0)
@@ -45,6 +46,15 @@ func (k *Kernels) AddNorm(s *driver.Stream, y, x, w driver.Ptr, rows, cols int, 
 	return k.normRows(s, k.vector.addNorm, y, x, w, rows, cols, eps)
 }
 
+// AddNormNorm is AddNorm of x to y, and then Norm of y times next into z, in one launch.
+// z may be x or y.
+func (k *Kernels) AddNormNorm(s *driver.Stream, z, y, x, w, next driver.Ptr, rows, cols int, eps float32) error {
+	if rows == 0 {
+		return nil
+	}
+	return k.begin().pointers(z, y, x, w, next).ints(cols).floats(eps).launch(s, k.vector.twice, grid(rows), normThreads(cols), 0)
+}
+
 // Rope is a rotary position embedding, backend.Rope with its angles on the device.
 type Rope struct {
 	// Dims is the number of leading values of a head that are rotated; even. 0: none.
@@ -53,6 +63,21 @@ type Rope struct {
 	Freqs driver.Ptr
 	// Neox pairs value i with value i+Dims/2; otherwise 2i with 2i+1.
 	Neox bool
+}
+
+func (r *Rope) neox() int {
+	if r.Neox {
+		return 1
+	}
+	return 0
+}
+
+// check finds what would be undefined for heads of dim values.
+func (r *Rope) check(dim int) error {
+	if d := r.Dims; d < 0 || d%2 != 0 || d > dim {
+		return fmt.Errorf("rotation of %d values of a head of %d: they must be an even number of the head's", d, dim)
+	}
+	return nil
 }
 
 // CacheLayer is one layer of the paged cache.
@@ -173,9 +198,10 @@ func (k *Kernels) normRows(s *driver.Stream, f *driver.Function, y, x, w driver.
 	if rows == 0 {
 		return nil
 	}
-	threads := min(max(divUp(cols, 4*32)*32, 32), 512)
-	return k.begin().pointers(y, x, w).ints(cols).floats(eps).launch(s, f, grid(rows), threads, 0)
+	return k.begin().pointers(y, x, w).ints(cols).floats(eps).launch(s, f, grid(rows), normThreads(cols), 0)
 }
+
+func normThreads(cols int) int { return min(max(divUp(cols, 4*32)*32, 32), 512) }
 
 // headsWork is the work of one launch of finish_heads; what a caller leaves out is zero.
 type headsWork struct {
@@ -192,19 +218,15 @@ func (k *Kernels) finishHeads(s *driver.Stream, w headsWork) error {
 	if d := w.heads.Dim; d <= 0 || d%2 != 0 || d > MaxHeadDim {
 		return fmt.Errorf("heads of %d values: the kernels take an even number up to %d", d, MaxHeadDim)
 	}
-	if d := w.rope.Dims; d < 0 || d%2 != 0 || d > w.heads.Dim {
-		return fmt.Errorf("rotation of %d values of a head of %d: they must be an even number of the head's", d, w.heads.Dim)
+	if err := w.rope.check(w.heads.Dim); err != nil {
+		return err
 	}
 	warps := w.rows * (w.heads.Q + 2*w.heads.KV)
 	if warps == 0 {
 		return nil
 	}
-	neox := 0
-	if w.rope.Neox {
-		neox = 1
-	}
 	return k.begin().
 		pointers(w.q, w.k, w.v, w.qNorm, w.kNorm, w.rope.Freqs, w.positions, w.slots, w.cache.Keys, w.cache.Values).
-		ints(w.rows, w.heads.Q, w.heads.KV, w.heads.Dim, w.rope.Dims, neox, max(w.cache.BlockSize, 1)).floats(w.eps).
+		ints(w.rows, w.heads.Q, w.heads.KV, w.heads.Dim, w.rope.Dims, w.rope.neox(), max(w.cache.BlockSize, 1)).floats(w.eps).
 		launch(s, k.vector.heads, grid(divUp(warps, 4)), 4*32, 0)
 }

@@ -41,4 +41,11 @@ KERNEL rms_norm(float* y, const float* x, const float* w, int cols, float eps) {
 
 KERNEL rms_norm_add(float* y, const float* x, const float* w, int cols, float eps) { rms_row<true>(y, x, w, cols, eps); }
 
-EMU_KERNELS(rms_norm, rms_norm_add)
+// rms_norm_add of x to y, and then z = rms_norm of y with the weights next. z may be x or y.
+KERNEL rms_norm_add_norm(float* z, float* y, const float* x, const float* w, const float* next, int cols, float eps) {
+  rms_row<true>(y, x, w, cols, eps);
+  __syncthreads();  // a thread may read what another has written: which are its columns depends on the addresses
+  rms_row<false>(z, y, next, cols, eps);
+}
+
+EMU_KERNELS(rms_norm, rms_norm_add, rms_norm_add_norm)

@@ -5,13 +5,15 @@
 // # A step
 //
 // The operations that a model names are recorded as a list (list.go) and fused by
-// a peephole (fuse.go): a norm goes into the product that reads it, and what
-// stands between a layer's products and its attention becomes one launch. Sync
+// a peephole (fuse.go): a norm goes into the product that reads it or into what ends
+// the branch before it, and what stands between a layer's products and its attention
+// goes into the attention of single rows. Sync
 // then uploads the step's integers by one copy, launches the list, fetches the
 // logits by one copy, and waits for an event.
 //
-// A step in which every sequence has one row and gives logits is a decode step.
-// It is padded to a power of two of rows and captured as a graph, which later
+// A step in which every sequence has one row, or a few whose guesses are checked, and
+// all give logits is a decode step: each row attends by itself, with the table of its
+// sequence. It is padded to a power of two of rows and captured as a graph, which later
 // steps of as many rows launch whole, as long as their list is the same
 // (graph.go). Such a step allocates nothing, neither in Go nor on the device, and
 // launches one graph.

@@ -1,21 +1,40 @@
 package cuda
 
-// fuse appends to fused what the list does in fewer launches, and returns it. few
-// says that products of the step's rows norm their input themselves, as those of
-// few rows do, fewSampled that those of the sampled rows do. Only neighbours are fused, and only where nobody later reads what is then not
-// written:
+// conditions are what a step's rows allow.
+type conditions struct {
+	// few: the products of the rows norm their input themselves, as those of few rows do;
+	// fewSampled: those of the sampled rows do.
+	few, fewSampled bool
+	// singles: all attention is that of single rows, which finishes its heads itself.
+	singles bool
+}
+
+// fuse appends to fused what the list does in fewer launches, and returns it. Only
+// neighbours are fused, and only where nobody later reads what is then not written:
 //
 //	norm, product                      → product with the norm
+//	addNorm, norm                      → addNormNorm
 //	head norms, rotates, store         → finishHeads
-func fuse(fused, list []op, few, fewSampled bool) []op {
+//	head norms, rotates, store, attend → finishAttend
+func fuse(fused, list []op, c conditions) []op {
 	for len(list) > 0 {
 		o, n := list[0], 1
-		if o.kind == norm {
-			if with, ok := normedProduct(list, few, fewSampled); ok {
+		switch o.kind {
+		case norm:
+			if with, ok := normedProduct(list, c); ok {
 				o, n = with, 2
 			}
-		} else if with, length := finishedHeads(list); length > 0 {
-			o, n = with, length
+		case addNorm:
+			if with, ok := addedNorm(list); ok {
+				o, n = with, 2
+			}
+		default:
+			if with, length := finishedHeads(list); length > 0 {
+				o, n = with, length
+				if with, ok := finishedAttention(o, list[n:]); ok && c.singles {
+					o, n = with, n+1
+				}
+			}
 		}
 		fused, list = append(fused, o), list[n:]
 	}
@@ -24,13 +43,13 @@ func fuse(fused, list []op, few, fewSampled bool) []op {
 
 // normedProduct makes one operation of a norm at the head of the list and the
 // product behind it.
-func normedProduct(list []op, few, fewSampled bool) (op, bool) {
+func normedProduct(list []op, c conditions) (op, bool) {
 	if len(list) < 2 {
 		return op{}, false
 	}
 	first, o := &list[0], list[1]
 	switch {
-	case few && (o.kind == product || o.kind == gatedProduct), fewSampled && o.kind == logits:
+	case c.few && (o.kind == product || o.kind == gatedProduct), c.fewSampled && o.kind == logits:
 	default:
 		return op{}, false
 	}
@@ -40,6 +59,36 @@ func normedProduct(list []op, few, fewSampled bool) (op, bool) {
 		return op{}, false
 	}
 	o.x, o.norm, o.eps = first.x, first.w[0], first.eps
+	return o, true
+}
+
+// addedNorm makes one operation of an addNorm at the head of the list and the norm of
+// its result behind it.
+func addedNorm(list []op) (op, bool) {
+	if len(list) < 2 {
+		return op{}, false
+	}
+	o, next := list[0], &list[1]
+	if next.kind != norm || next.x != o.dst[0] || next.eps != o.eps || o.x == o.dst[0] {
+		return op{}, false
+	}
+	o.kind, o.dst[1], o.w[1] = addNormNorm, next.dst[0], next.w[0]
+	return o, true
+}
+
+// finishedAttention makes one operation of finishHeads and the attention of its
+// queries, which heads the rest of the list.
+func finishedAttention(o op, rest []op) (op, bool) {
+	if len(rest) == 0 || rest[0].kind != attend {
+		return op{}, false
+	}
+	next := &rest[0]
+	same := next.x == o.x && next.kv == o.kv && next.layer == o.layer && next.dim == o.dim
+	// Attention must not write the keys that its other blocks still read.
+	if !same || next.overwrites(o.keys) || next.overwrites(o.vals) || !dead(o.x, rest[1:]) && !next.overwrites(o.x) {
+		return op{}, false
+	}
+	o.kind, o.dst, o.scale, o.window = finishAttend, next.dst, next.scale, next.window
 	return o, true
 }
 

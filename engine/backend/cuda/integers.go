@@ -35,16 +35,17 @@ func blocksOf(s *backend.Seq, blockSize int) int {
 	return min((int(s.Context)+blockSize-1)/blockSize, len(s.Blocks))
 }
 
-// The arrays' offsets, in words. sequences holds four words for each table: the
-// first row of a run of rows, their number, the context of the last, and the table;
+// The arrays' offsets, in words. fresh is kernels.QKV's. sequences holds four words for
+// each table: the first row of a run of rows, their number, the context of the last, and the table;
 // the kernel reads the four at once, which takes an address that is a multiple of 16,
 // as draws have. Behind the words lie the draws' pairs.
 func (l integers) tokens() int    { return 0 }
 func (l integers) positions() int { return l.rows }
 func (l integers) slots() int     { return 2 * l.rows }
 func (l integers) contexts() int  { return 3 * l.rows }
-func (l integers) sampledAt() int { return 4 * l.rows }
-func (l integers) sequences() int { return (5*l.rows + 3) &^ 3 }
+func (l integers) fresh() int     { return 4 * l.rows }
+func (l integers) sampledAt() int { return 5 * l.rows }
+func (l integers) sequences() int { return (6*l.rows + 3) &^ 3 }
 func (l integers) table() int     { return l.sequences() + 4*l.tables }
 func (l integers) drawsAt() int   { return (l.table() + l.tables*l.stride + 3) &^ 3 }
 func (l integers) words() int {
@@ -87,6 +88,9 @@ func (l integers) fill(w words, b *backend.Batch, blockSize int) {
 	for i := range b.Seqs {
 		s := &b.Seqs[i]
 		w.setAll(l.sequences()+4*i, []int32{s.Row, s.Len, s.Context, int32(i)})
+		for j := range s.Len {
+			w.set(l.fresh()+int(s.Row+j), j+1)
+		}
 		first, n := int32(i), int32(1)
 		if l.tables == l.rows {
 			first, n = s.Row, s.Len

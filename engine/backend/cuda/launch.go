@@ -35,11 +35,13 @@ func (b *Backend) launch(o *op) error {
 	k, s, n := b.kernels, b.stream, &b.shape
 	switch o.kind {
 	case embed:
-		return k.Embed(s, o.dst[0].ptr(), o.w[0].matrix(), b.at(n.tokens()), n.rows, o.scale)
+		return k.Embed(s, o.dst[0].ptr(), o.w[0].matrix(), b.at(n.tokens()), b.drawn.tokens, n.rows, o.scale)
 	case norm:
 		return k.Norm(s, o.dst[0].ptr(), o.x.ptr(), o.w[0].ptr(), n.rows, o.x.cols, o.eps)
 	case addNorm:
 		return k.AddNorm(s, o.dst[0].ptr(), o.x.ptr(), o.w[0].ptr(), n.rows, o.x.cols, o.eps)
+	case addNormNorm:
+		return k.AddNormNorm(s, o.dst[1].ptr(), o.dst[0].ptr(), o.x.ptr(), o.w[0].ptr(), o.w[1].ptr(), n.rows, o.x.cols, o.eps)
 	case product:
 		return k.MatMul(s, b.products[b.productKey(o)], b.input(o, n.rows))
 	case addProduct:
@@ -63,6 +65,10 @@ func (b *Backend) launch(o *op) error {
 			b.at(n.positions()), b.at(n.slots()), n.rows, heads, o.rope.onDevice(), o.eps)
 	case attend:
 		return b.attend(o)
+	case finishAttend:
+		return k.FinishAndDecode(s, o.dst[0].ptr(), o.x.ptr(), b.at(n.contexts()), b.decodeScratch, n.singles, b.attention(o), kernels.QKV{
+			Key: o.keys.ptr(), Value: o.vals.ptr(), Fresh: b.at(n.fresh()), QNorm: o.norm.ptr(), KNorm: o.kNorm.ptr(), Rope: o.rope.onDevice(), Eps: o.eps,
+		})
 	case logits:
 		return b.logits(o)
 	case draw:
@@ -76,11 +82,16 @@ func (b *Backend) input(o *op, rows int) kernels.Input {
 	return kernels.Input{X: o.x.ptr(), Rows: rows, Norm: o.norm.ptr(), Eps: o.eps, Scratch: b.matMulScratch}
 }
 
+// attention is the layer of an operation that attends.
+func (b *Backend) attention(o *op) kernels.Attention {
+	heads := kernels.Heads{Q: o.x.cols / o.dim, KV: o.kv.shape.Heads, Dim: o.dim}
+	return kernels.Attention{Cache: o.kv.layer(o.layer), Heads: heads, Table: b.at(b.shape.table()), MaxBlocks: b.shape.stride, Scale: o.scale, Window: o.window}
+}
+
 // attend launches the attention of single rows and that of runs; most steps have one
 // of the two.
 func (b *Backend) attend(o *op) error {
-	n, heads := &b.shape, kernels.Heads{Q: o.x.cols / o.dim, KV: o.kv.shape.Heads, Dim: o.dim}
-	a := kernels.Attention{Cache: o.kv.layer(o.layer), Heads: heads, Table: b.at(n.table()), MaxBlocks: n.stride, Scale: o.scale, Window: o.window}
+	n, a := &b.shape, b.attention(o)
 	if n.singles > 0 {
 		if err := b.kernels.Decode(b.stream, o.dst[0].ptr(), o.x.ptr(), b.at(n.contexts()), b.decodeScratch, n.singles, a); err != nil {
 			return err

@@ -20,6 +20,8 @@ const (
 	norm
 	// addNorm: dst[0] += x's RMS norm · w[0].
 	addNorm
+	// addNormNorm: dst[0] += x's RMS norm · w[0], and then dst[1] = dst[0]'s · w[1].
+	addNormNorm
 	// product: dst[i] = x·w[i]ᵀ + bias[i]. With norm, x is normed first.
 	product
 	// addProduct: dst[0] += x·w[0]ᵀ.
@@ -37,6 +39,8 @@ const (
 	finishHeads
 	// attend: dst[0] = attention of x over a layer of the cache.
 	attend
+	// finishAttend: finishHeads, and attend of the queries, which are not written back.
+	finishAttend
 	// logits: the sampled rows of x times w[0]ᵀ, for the host. With norm, x is
 	// normed first.
 	logits
@@ -45,8 +49,8 @@ const (
 )
 
 var kindNames = [...]string{
-	embed: "embed", norm: "norm", addNorm: "add norm", product: "product", addProduct: "add product", gatedProduct: "gated product",
-	headNorm: "head norm", rotate: "rotate", store: "store", finishHeads: "finish heads", attend: "attend", logits: "logits",
+	embed: "embed", norm: "norm", addNorm: "add norm", addNormNorm: "add norm, norm", product: "product", addProduct: "add product", gatedProduct: "gated product",
+	headNorm: "head norm", rotate: "rotate", store: "store", finishHeads: "finish heads", attend: "attend", finishAttend: "finish heads and attend", logits: "logits",
 	draw: "draw",
 }
 
@@ -75,7 +79,7 @@ type op struct {
 func (o *op) String() string {
 	text := kindNames[o.kind]
 	switch o.kind {
-	case store, finishHeads, attend:
+	case store, finishHeads, attend, finishAttend:
 		return fmt.Sprintf("%s of layer %d", text, o.layer)
 	}
 	if w := o.w[0]; w != nil && w.name != "" {
@@ -89,7 +93,7 @@ func (o *op) reads(t *tensor) bool {
 	switch {
 	case o.x == t, o.keys == t, o.vals == t:
 		return true
-	case o.kind == addNorm, o.kind == addProduct:
+	case o.kind == addNorm, o.kind == addNormNorm, o.kind == addProduct:
 		return o.dst[0] == t
 	}
 	return false
@@ -98,8 +102,10 @@ func (o *op) reads(t *tensor) bool {
 // overwrites tells whether nothing of what t held is left after the operation.
 func (o *op) overwrites(t *tensor) bool {
 	switch o.kind {
-	case embed, norm, product, gatedProduct, attend:
+	case embed, norm, product, gatedProduct, attend, finishAttend:
 		return o.dst[0] == t || o.dst[1] == t || o.dst[2] == t
+	case addNormNorm:
+		return o.dst[1] == t
 	}
 	return false
 }

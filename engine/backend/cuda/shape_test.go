@@ -111,6 +111,7 @@ func TestIntegersOfChecks(t *testing.T) {
 		{"positions", s.positions(), []int32{0, 14, 15, 16, 2, 0, 0, 0}},
 		{"slots", s.slots(), []int32{4 * 16, 3*16 + 14, 3*16 + 15, 9 * 16, 5*16 + 2, -1, -1, -1}},
 		{"contexts", s.contexts(), []int32{1, 15, 16, 17, 3, 0, 0, 0}},
+		{"fresh", s.fresh(), []int32{1, 1, 2, 3, 1}},
 		{"sampled", s.sampledAt(), []int32{0, 1, 2, 3, 4, -1, -1, -1}},
 		{"table of row 0", s.table(), []int32{4}},
 		{"table of row 1", s.table() + 16, []int32{3, 9}},

@@ -31,7 +31,9 @@ func (b *Backend) start(f *flight) error {
 		known = b.graphOf()
 	}
 	if known == nil || known.exec == nil {
-		b.fused = fuse(b.fused[:0], b.ops, b.shape.rows <= kernels.MaxNormRows, b.shape.sampled <= kernels.MaxNormRows)
+		b.fused = fuse(b.fused[:0], b.ops, conditions{
+			few: b.shape.rows <= kernels.MaxNormRows, fewSampled: b.shape.sampled <= kernels.MaxNormRows, singles: b.shape.runs == 0,
+		})
 		if err := b.describe(b.fused); err != nil {
 			return err
 		}

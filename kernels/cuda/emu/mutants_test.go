@@ -87,6 +87,21 @@ var mutants = []mutant{
 		new: "    const f16* k = mine",
 	},
 	{
+		name: "queries read before they are finished", file: "attend_decode.cu", unit: "attend_decode", kernel: "attend_decode",
+		old: "    queries = finished;\n    __syncthreads();\n",
+		new: "    queries = finished;\n",
+	},
+	{
+		name: "a tile over queries that others read", file: "attend_decode.cu", unit: "attend_decode", kernel: "attend_decode",
+		old: "  if (products.k) __syncthreads();\n",
+		new: "",
+	},
+	{
+		name: "fresh keys that are another block's", file: "attend_decode.cu", unit: "attend_decode", kernel: "attend_decode",
+		old: "row, max(stored, (from + split * length) * tile_len),",
+		new: "row, max(end - 1, (from + split * length) * tile_len),",
+	},
+	{
 		name: "a position too many", file: "attend_prefill.cu", unit: "attend_prefill", kernel: "attend_prefill",
 		old: "position >= end[j >> 1]) s[i][j] = no_score;",
 		new: "position > end[j >> 1]) s[i][j] = no_score;",

@@ -17,7 +17,7 @@ type Case struct {
 
 // Cases lists the cases of all kernels.
 func Cases() []Case {
-	return slices.Concat(normCases(), headCases(), elementCases(), decodeCases(), prefillCases(), embedCases(), matMulCases(), sampleCases())
+	return slices.Concat(normCases(), headCases(), elementCases(), decodeCases(), productCases(), prefillCases(), embedCases(), matMulCases(), sampleCases())
 }
 
 // Speed is one kernel at a size at which its speed matters.
@@ -51,5 +51,5 @@ func (m Measurement) FLOPS() float64 { return m.FLOPs / m.Time.Seconds() }
 
 // Speeds lists what is timed.
 func Speeds() []Speed {
-	return slices.Concat(normSpeeds(), headSpeeds(), elementSpeeds(), decodeSpeeds(), prefillSpeeds(), embedSpeeds(), matMulSpeeds(), sampleSpeeds())
+	return slices.Concat(normSpeeds(), headSpeeds(), elementSpeeds(), decodeSpeeds(), productSpeeds(), prefillSpeeds(), embedSpeeds(), matMulSpeeds(), sampleSpeeds())
 }

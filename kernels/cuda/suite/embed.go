@@ -37,7 +37,7 @@ func embedCases() []Case {
 						}
 					}
 					y := b.Empty(4 * rows * cols)
-					b.Do(b.Kernels.Embed(b.Stream, y, m.Matrix, b.Ints(tokens), rows, scale))
+					b.Do(b.Kernels.Embed(b.Stream, y, m.Matrix, b.Ints(tokens), 0, rows, scale))
 					// Where a minimum is taken off, what is left has the error of its terms.
 					return Compare(b.ReadFloats(y, rows*cols), want, cols, Tolerance{Absolute: 1e-6, Relative: elementwise.Relative})
 				}})
@@ -47,13 +47,31 @@ func embedCases() []Case {
 	cases = append(cases, Case{"embed", "tokens that are not in the table", func(b *Bench) error {
 		m := newMatrix(b, cuda.Q8_0, 5, 64, 1)
 		y := b.Empty(4 * 4 * 64)
-		b.Do(b.Kernels.Embed(b.Stream, y, m.Matrix, b.Ints([]int32{4, -1, 5, math.MaxInt32}), 4, 1))
+		b.Do(b.Kernels.Embed(b.Stream, y, m.Matrix, b.Ints([]int32{4, -1, 5, math.MaxInt32}), 0, 4, 1))
 		for i, v := range b.ReadFloats(y, 4*64) {
 			if nan := v != v; nan != (i >= 64) {
 				return fmt.Errorf("value %d of row %d is %v: rows of other tokens are NaN, and no others", i%64, i/64, v)
 			}
 		}
 		return nil
+	}})
+	cases = append(cases, Case{"embed", "tokens that the step before has drawn", func(b *Bench) error {
+		const cols = 64
+		m := newMatrix(b, cuda.Q8_0, 5, cols, 1)
+		drawn := b.Ints([]int32{9, 9, 3, 9, 0, 9, 7})
+		y := b.Empty(4 * 4 * cols)
+		b.Do(b.Kernels.Embed(b.Stream, y, m.Matrix, b.Ints([]int32{-3, 1, -5, -7}), drawn, 4, 1))
+		values := b.ReadFloats(y, 4*cols)
+		for _, v := range values[3*cols:] {
+			if v == v {
+				return fmt.Errorf("a drawn token that is not in the table makes %v, want NaN", v)
+			}
+		}
+		var want []float64
+		for _, token := range []int{3, 1, 0} {
+			want = append(want, m.row(token)...)
+		}
+		return Compare(values[:3*cols], want, cols, Tolerance{Absolute: 1e-6, Relative: elementwise.Relative})
 	}})
 	return cases
 }
@@ -69,7 +87,7 @@ func embedSpeeds() []Speed {
 		}
 		y, on := b.Empty(4*rows*cols), b.Ints(tokens)
 		return Work{Bytes: float64(rows) * (4*cols + rowBytes(m)), Launch: func() error {
-			return b.Kernels.Embed(b.Stream, y, m, on, rows, 1)
+			return b.Kernels.Embed(b.Stream, y, m, on, 0, rows, 1)
 		}}
 	}}}
 }

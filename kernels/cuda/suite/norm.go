@@ -3,6 +3,7 @@
 package suite
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
@@ -71,9 +72,42 @@ func normCases() []Case {
 					return err
 				}
 				return Same(b.ReadFloats(from, len(x)), x, size.cols)
-			}})
+			}},
+			Case{"rms_norm_add_norm", name, func(b *Bench) error { return addNormNorm(b, size.rows, size.cols, size.size, size.eps, false) }},
+			Case{"rms_norm_add_norm", name + ", in place", func(b *Bench) error { return addNormNorm(b, size.rows, size.cols, size.size, size.eps, true) }})
 	}
 	return cases
+}
+
+// addNormNorm checks the norm of what a norm was added to, in a place of its own or in
+// that of what was normed first.
+func addNormNorm(b *Bench, rows, cols int, size, eps float32, inPlace bool) error {
+	x, y, w, next := b.Normal(rows*cols, size), b.Normal(rows*cols, 1), b.Normal(cols, 1), b.Normal(cols, 1)
+	xAt, yAt := b.Floats(x), b.Floats(y)
+	zAt := xAt
+	if !inPlace {
+		zAt = b.Empty(4 * rows * cols)
+	}
+	b.Do(b.Kernels.AddNormNorm(b.Stream, zAt, yAt, xAt, b.Floats(w), b.Floats(next), rows, cols, eps))
+	var sums, want []float64
+	for r := range rows {
+		sum := make([]float32, cols)
+		for i, v := range rmsNorm(x[r*cols:][:cols], w, eps) {
+			sums = append(sums, float64(y[r*cols+i])+v)
+			sum[i] = float32(sums[r*cols+i])
+		}
+		want = append(want, rmsNorm(sum, next, eps)...)
+	}
+	largest := 0.0
+	for _, v := range append(sums, want...) {
+		largest = max(largest, math.Abs(v))
+	}
+	// Where a sum is small, the error is that of its terms.
+	t := Tolerance{Absolute: summed.Relative * (largest + 4), Relative: summed.Relative}
+	if err := Compare(b.ReadFloats(yAt, len(y)), sums, cols, t); err != nil {
+		return fmt.Errorf("sums: %w", err)
+	}
+	return Compare(b.ReadFloats(zAt, len(x)), want, cols, t)
 }
 
 func normSpeeds() []Speed {
@@ -89,5 +123,10 @@ func normSpeeds() []Speed {
 			return Work{Bytes: 4 * passes * float64(rows) * cols, Launch: func() error { return launch(b.Stream, y, x, w, rows, cols, 1e-5) }}
 		}}
 	}
-	return []Speed{make("rms_norm", 2, false), make("rms_norm_add", 3, true)}
+	both := Speed{"rms_norm_add_norm", numbered("rows", rows, "cols", cols), func(b *Bench, shrink int) Work {
+		rows := rows / shrink
+		x, y, z, w := b.Zeros(4*rows*cols), b.Zeros(4*rows*cols), b.Zeros(4*rows*cols), b.Zeros(4*cols)
+		return Work{Bytes: 4 * 4 * float64(rows) * cols, Launch: func() error { return b.Kernels.AddNormNorm(b.Stream, z, y, x, w, w, rows, cols, 1e-5) }}
+	}}
+	return []Speed{make("rms_norm", 2, false), make("rms_norm_add", 3, true), both}
 }

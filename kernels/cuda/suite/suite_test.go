@@ -118,10 +118,14 @@ func TestLaunchesAllocateNothing(t *testing.T) {
 		"FinishQKV": func() error {
 			return b.Kernels.FinishQKV(b.Stream, layer.Cache, x, y, y, w, w, ints, ints, 1, heads, cuda.Rope{Dims: 8, Freqs: w}, 1e-5)
 		},
-		"Decode":  func() error { return b.Kernels.Decode(b.Stream, y, x, ints, scratch, 1, layer) },
-		"Prefill": func() error { return b.Kernels.Prefill(b.Stream, y, x, ints, 1, 1, layer) },
-		"SiLUUp":  func() error { return b.Kernels.SiLUUp(b.Stream, y, x, w, 16) },
-		"Add":     func() error { return b.Kernels.Add(b.Stream, y, x, 16) },
+		"Decode": func() error { return b.Kernels.Decode(b.Stream, y, x, ints, scratch, 1, layer) },
+		"FinishAndDecode": func() error {
+			return b.Kernels.FinishAndDecode(b.Stream, y, x, ints, scratch, 1, layer, cuda.QKV{Key: w, Value: w, Fresh: ints, Rope: cuda.Rope{Dims: 8, Freqs: w}})
+		},
+		"AddNormNorm": func() error { return b.Kernels.AddNormNorm(b.Stream, y, y, x, w, w, 1, 16, 1e-5) },
+		"Prefill":     func() error { return b.Kernels.Prefill(b.Stream, y, x, ints, 1, 1, layer) },
+		"SiLUUp":      func() error { return b.Kernels.SiLUUp(b.Stream, y, x, w, 16) },
+		"Add":         func() error { return b.Kernels.Add(b.Stream, y, x, 16) },
 	} {
 		if n := testing.AllocsPerRun(20, func() { b.Do(launch()) }); n != 0 {
 			t.Errorf("%s allocates %v times", name, n)
