@@ -23,13 +23,14 @@ type Kernels struct {
 	args       arguments
 }
 
-// New loads the kernels onto a device.
-func New(d *driver.Device) (*Kernels, error) {
+// New loads the kernels onto a device, out of Image or of another image of the same
+// sources.
+func New(d *driver.Device, image []byte) (*Kernels, error) {
 	processors, err := d.Attribute(driver.Multiprocessors)
 	if err != nil {
 		return nil, err
 	}
-	module, err := d.Load(Image())
+	module, err := d.Load(image)
 	if err != nil {
 		return nil, fmt.Errorf("load kernels: %w", err)
 	}

@@ -87,6 +87,9 @@ func (o Options) withDefaults() Options {
 	if o.Progress == nil {
 		o.Progress = func(done, total int64) {}
 	}
+	if o.image == nil {
+		o.image = kernels.Image()
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -116,7 +119,7 @@ func (b *Backend) prepare() (err error) {
 		return err
 	}
 	b.memory = memory{device: b.device, free: free, total: total, budget: int64(float64(free) * b.options.Utilization), utilization: b.options.Utilization}
-	if b.kernels, err = kernels.New(b.device); err != nil {
+	if b.kernels, err = kernels.New(b.device, b.options.image); err != nil {
 		return err
 	}
 	if b.stream, err = b.device.NewStream(); err != nil {

@@ -20,7 +20,7 @@ import (
 func BenchmarkForward(b *testing.B) {
 	const layers, width, middle, heads, kvHeads, dim, vocab = 30, 576, 1536, 9, 3, 64, 49152
 	d := open(b)
-	k, err := cuda.New(d.Device)
+	k, err := cuda.New(d.Device, cuda.Image())
 	d.must(err)
 	d.closers = append(d.closers, k.Close)
 	scratch := d.memory(int(k.MatMulScratch()))

@@ -36,7 +36,7 @@ type Bench struct {
 func NewBench(d *driver.Device) (*Bench, error) {
 	b := &Bench{Device: d}
 	var errs [4]error
-	b.Kernels, errs[0] = cuda.New(d)
+	b.Kernels, errs[0] = cuda.New(d, cuda.Image())
 	b.Stream, errs[1] = d.NewStream()
 	b.begin, errs[2] = d.NewEvent()
 	b.end, errs[3] = d.NewEvent()

@@ -1,0 +1,17 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"github.com/wasmeter/wasmeter/engine/backend"
+	kernels "github.com/wasmeter/wasmeter/kernels/cuda"
+)
+
+// OpenImage is Open with kernels of another image than the program's.
+func OpenImage(o Options, image []byte) (backend.Backend, error) {
+	o.image = image
+	return Open(o)
+}
+
+// Image is the program's.
+func Image() []byte { return kernels.Image() }
