@@ -121,6 +121,9 @@ func TestOneRecordForEveryEnd(t *testing.T) {
 	ids := map[string]bool{}
 	for _, r := range kept.all() {
 		ids[r.AttemptID] = true
+		if r.Drafts != nil {
+			t.Errorf("%s: drafts %+v without speculation", r.Outcome, r.Drafts)
+		}
 		// The frame says the same: ABI.md, offset 36 is completion_tokens.
 		if n := binary.LittleEndian.Uint32(r.Frame[36:]); int(n) != r.CompletionTokens {
 			t.Errorf("%s: the frame counts %d tokens, the record %d", r.Outcome, n, r.CompletionTokens)

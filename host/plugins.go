@@ -187,6 +187,9 @@ func (r *run) record(frame *plugin.Frame, finished *plugin.Finished) *ledger.Rec
 		DeviceTime:       time.Duration(frame.DeviceNS),
 		Frame:            frame.Append(nil, plugin.HookFinish),
 	}
+	if r.server.parts.Engine.NumSpeculative() > 0 {
+		record.Drafts = &ledger.Drafts{Drafted: int(frame.DraftedTokens), Accepted: int(frame.AcceptedTokens)}
+	}
 	for _, e := range finished.Records {
 		record.Emitted = append(record.Emitted, ledger.Emitted{Plugin: e.Plugin, Index: e.Index, Kind: e.Kind, Data: e.Data})
 	}

@@ -83,8 +83,10 @@ func alike(got, want any) bool {
 // TestSpeculationMetrics asks a server whose simulated text repeats itself, so
 // that drafts come true.
 func TestSpeculationMetrics(t *testing.T) {
+	kept := &book{}
 	with := func(level string, timings bool) *fixture {
 		return serve(t, func(u *setup) {
+			u.ledger = kept
 			// A device that only waits, by a clock of its own: drafts pay.
 			var now atomic.Int64
 			now.Store(1)
@@ -103,6 +105,10 @@ func TestSpeculationMetrics(t *testing.T) {
 			t.Errorf("got %v, want accepted drafts of up to 3 tokens, and null lists", spec)
 		}
 		consistent(t, spec)
+		d := kept.all()[0].Drafts
+		if d == nil || float64(d.Drafted) != spec["num_draft_tokens"] || float64(d.Accepted) != spec["num_accepted_draft_tokens"] {
+			t.Errorf("the ledger has the drafts %+v, the answer %v", d, spec)
+		}
 	})
 	t.Run("detailed, on every endpoint", func(t *testing.T) {
 		f := with("detailed", true)

@@ -197,6 +197,10 @@ func (r *Record) appendJSON(dst []byte) []byte {
 	number("prompt_tokens", int64(r.PromptTokens))
 	number("cached_tokens", int64(r.CachedTokens))
 	number("completion_tokens", int64(r.CompletionTokens))
+	if d := r.Drafts; d != nil {
+		number("drafted_tokens", int64(d.Drafted))
+		number("accepted_tokens", int64(d.Accepted))
+	}
 	number("device_ns", int64(r.DeviceTime))
 	dst = append(dst, `,"emitted":[`...)
 	for i := range r.Emitted {

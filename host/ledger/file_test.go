@@ -79,6 +79,24 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestRecordDrafts: the counts stand there where there is speculation, also if
+// nothing was guessed, and nowhere else.
+func TestRecordDrafts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "usage.jsonl")
+	f := open(t, path)
+	for _, drafts := range []*Drafts{nil, {}, {Drafted: 9, Accepted: 4}} {
+		if err := f.Append(&Record{Drafts: drafts}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := lines(t, path)
+	for i, want := range [][2]any{{nil, nil}, {0., 0.}, {9., 4.}} {
+		if got[i]["drafted_tokens"] != want[0] || got[i]["accepted_tokens"] != want[1] {
+			t.Errorf("record %d: %v drafted, %v accepted, want %v", i, got[i]["drafted_tokens"], got[i]["accepted_tokens"], want)
+		}
+	}
+}
+
 // TestGroups: every record that Append has acknowledged is in the file, once.
 func TestGroups(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "usage.jsonl")

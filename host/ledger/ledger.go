@@ -35,6 +35,9 @@ type Record struct {
 	Endpoint, Outcome string
 
 	PromptTokens, CachedTokens, CompletionTokens int
+	// Drafts counts the tokens that were guessed ahead; nil where the server
+	// does not speculate.
+	Drafts *Drafts
 	// DeviceTime is the request's share of the device's time.
 	DeviceTime time.Duration
 
@@ -47,6 +50,10 @@ type Record struct {
 	// emitted nothing: the frame is to be priced again.
 	Unpriced []string
 }
+
+// Drafts are guessed tokens that the model checked, and those of them that
+// became the request's.
+type Drafts struct{ Drafted, Accepted int }
 
 // Emitted is a record that a plugin emitted. Attempt, plugin and index are its
 // key.
