@@ -41,8 +41,12 @@ type Config struct {
 	Sim     Sim
 	Log     Log
 
+	file    string // that was read, "" for none
 	origins map[string]Origin
 }
+
+// File is the file that the configuration was read from, "" for none.
+func (c *Config) File() string { return c.file }
 
 // Access says who may ask, and where operators do.
 type Access struct {

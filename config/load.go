@@ -69,7 +69,7 @@ func Load(sources Sources) (*Config, error) {
 	if err := faults.err(); err != nil {
 		return nil, err
 	}
-	return build(k, doc.plugins, origins)
+	return build(k, doc, origins)
 }
 
 // loadFile checks what kind of file it is before it is read whole.
@@ -91,9 +91,9 @@ func loadFile(k *koanf.Koanf, doc *document) error {
 }
 
 // build fills a Config from the merged layers and validates it.
-func build(k *koanf.Koanf, plugins []Plugin, origins map[string]Origin) (*Config, error) {
+func build(k *koanf.Koanf, doc *document, origins map[string]Origin) (*Config, error) {
 	c := Default()
-	c.Plugins, c.origins = plugins, origins
+	c.file, c.Plugins, c.origins = doc.file, doc.plugins, origins
 	faults := &faultList{}
 	for _, key := range c.keys() {
 		name := strings.ReplaceAll(key.name, ".", delimiter)

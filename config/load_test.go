@@ -90,7 +90,7 @@ func TestGoodFiles(t *testing.T) {
 		}
 		want.Sim = Sim{PrefillPerToken: 10 * time.Microsecond, StepBase: time.Millisecond, Jitter: 250 * time.Microsecond}
 		want.Log.Level = "debug"
-		c.origins = nil
+		c.file, c.origins = "", nil
 		if !reflect.DeepEqual(*c, want) {
 			t.Errorf("got  %+v\nwant %+v", *c, want)
 		}
@@ -101,7 +101,7 @@ func TestGoodFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.origins = nil
+			c.file, c.origins = "", nil
 			if want := Default(); !reflect.DeepEqual(*c, want) {
 				t.Errorf("got  %+v\nwant %+v", *c, want)
 			}

@@ -30,6 +30,7 @@ func TestPrintLoads(t *testing.T) {
 	}
 	again := reload(t, c)
 	c.origins, again.origins, c.Plugins[1].Spec.Config = nil, nil, nil
+	again.file = c.file
 	if !reflect.DeepEqual(c, again) {
 		t.Errorf("printed and loaded: got %+v\nwant %+v", again, c)
 	}
@@ -85,6 +86,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		again := reload(t, c)
 		c.origins, again.origins = nil, nil
+		again.file = c.file
 		for i := range c.Plugins {
 			c.Plugins[i].Spec.Config = nil
 		}

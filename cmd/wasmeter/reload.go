@@ -17,12 +17,13 @@ import (
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
-// watchEvery is how often the files of plugins, keys and token are looked at.
+// watchEvery is how often the files of the configuration, plugins, keys and token
+// are looked at.
 const watchEvery = time.Second
 
 // reloader takes over what can change while requests go on: plugins, API keys,
-// the operators' token, the log's level. It does when a SIGHUP comes, when one of
-// their files changes, and when an operator asks; all of it or nothing.
+// the operators' token, the log's level. It does when a SIGHUP comes, when the
+// configuration's file or one of theirs changes, and when an operator asks; all of it or nothing.
 type reloader struct {
 	logger  *slog.Logger
 	plugins *generations
@@ -54,7 +55,7 @@ func newReloader(logger *slog.Logger, plugins *generations, c *config.Config, re
 
 // watchedFiles are those whose change is a reason to reload.
 func watchedFiles(c *config.Config) []string {
-	var files []string
+	files := []string{c.File()}
 	for _, p := range c.Chain() {
 		files = append(files, p.Path)
 	}
@@ -121,11 +122,14 @@ func (r *reloader) reload(ctx context.Context) error {
 
 // takeOver lists what has changed, as attributes of a line of the log.
 func (r *reloader) takeOver(ctx context.Context) (next *config.Config, changed []any, err error) {
+	// The files are looked at before they are read: one that changes meanwhile is
+	// a reason to reload once more.
+	if file := r.begun.File(); file != "" {
+		r.watch.Changed([]string{file})
+	}
 	if next, err = r.read(); err != nil {
 		return nil, nil, err
 	}
-	// The files are looked at before they are read: one that changes meanwhile is
-	// a reason to reload once more.
 	r.files = watchedFiles(next)
 	r.watch.Changed(r.files)
 

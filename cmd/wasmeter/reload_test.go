@@ -261,6 +261,25 @@ func TestReloadKeysTokenAndLevel(t *testing.T) {
 	}
 }
 
+// TestReloadOfItsFile: a change of the configuration's file does what a SIGHUP
+// does, also to a file that was broken meanwhile.
+func TestReloadOfItsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "wasmeter.yaml")
+	write(t, file, []byte("log: {level: info}\n"))
+	p := start(t, "--config="+file)
+	logs := func(text string) {
+		t.Helper()
+		eventually(t, "the log has "+text, func() bool { return strings.Contains(p.logged(), text) })
+	}
+	write(t, file, []byte("log: {levle: info}\n"))
+	logs("log.levle")
+	logs(`reason="files have changed" files=` + file)
+	write(t, file, []byte("log: {level: warn}\nengine: {max_num_seqs: 3}\n"))
+	logs(`these keys have changed and wait for a restart" keys=engine.max_num_seqs`)
+	write(t, file, []byte("log: {level: info}\n"))
+	logs(`msg=reloaded log_level="WARN to INFO"`)
+}
+
 // TestTokenThatIsMade: without a token of their own operators find one in a file
 // that goes with the server.
 func TestTokenThatIsMade(t *testing.T) {
