@@ -51,6 +51,16 @@ go build -tags cuda -o bin/wasmeter-cuda ./cmd/wasmeter || fail "go build"
 # The program with CUDA in it starts where there is no driver.
 bin/wasmeter-cuda version >/dev/null || fail "starting the program"
 
+step "what is declared of cuBLASLt"
+# The rest of CUDA's headers come with the compiler of the kernels.
+rest=kernels/cuda/.toolchain/nvidia/cu13/include
+if [ -f kernels/cuda/include/cublas/cublasLt.h ] && [ -f $rest/driver_types.h ]; then
+	"$(go env CC)" -std=c11 -Wall -Wextra -Werror -fsyntax-only -Ikernels/cuda/include/cublas -I$rest kernels/cuda/cublaslt/compare/compare.c ||
+		fail "kernels/cuda/cublaslt/api.h is not what cublasLt.h says"
+else
+	skip "comparing kernels/cuda/cublaslt/api.h with cublasLt.h, for which kernels/cuda/headers.py cublaslt fetches 600 MB once"
+fi
+
 step "the emulated driver"
 if ! command -v g++ >/dev/null; then
 	skip "tests on the emulated driver, as there is no g++"
