@@ -69,6 +69,7 @@ func (c *Config) keys() []key {
 
 		{name: "engine.device", value: deviceValue{&c.Device.Name}, flag: "device", usage: "where to compute; auto takes a GPU if there is one"},
 		{name: "engine.gpu_memory_utilization", value: floatValue{&c.Device.GPUMemoryUtilization}, flag: "gpu-memory-utilization", usage: "share of the GPU's free memory to take"},
+		{name: "engine.cublaslt", value: choice(&c.Device.CuBLASLt, "off", "auto", "on"), flag: "cublaslt", usage: "on a GPU, NVIDIA's library for prompts of F16 and BF16 models; auto where it is found"},
 		{name: "engine.threads", value: intValue{&c.Device.Threads}, flag: "threads", usage: "computing threads; 0 takes the free cores"},
 		{name: "engine.max_num_seqs", value: intValue{&e.MaxNumSeqs}, flag: "max-num-seqs", usage: "sequences that run at once"},
 		{name: "engine.max_num_batched_tokens", value: intValue{&e.MaxNumBatchedTokens}, flag: "max-num-batched-tokens", usage: "token budget of a step"},

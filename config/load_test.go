@@ -65,7 +65,7 @@ func TestGoodFiles(t *testing.T) {
 		want.Host.Metrics.PerRequest, want.Host.Metrics.PromptTokensDetails = true, false
 		want.Host.Metrics.SpecDecode, want.Draft.Path = "detailed", "models/small.gguf"
 		want.Model = Model{Path: "models/tiny.gguf", Quantize: "q8_0", ServedNames: []string{"gpt-4.1", "tiny"}}
-		want.Device = Device{Name: "cpu", GPUMemoryUtilization: 0.75, Threads: 2, KVCacheType: "f16"}
+		want.Device = Device{Name: "cpu", GPUMemoryUtilization: 0.75, CuBLASLt: "auto", Threads: 2, KVCacheType: "f16"}
 		want.Engine.PrefixCaching = false
 		e := &want.Engine
 		e.MaxNumSeqs, e.MaxNumBatchedTokens, e.MaxModelLen, e.BlockSize = 8, 256, 1024, 32

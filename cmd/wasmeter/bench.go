@@ -17,6 +17,7 @@ import (
 	"github.com/wasmeter/wasmeter/config"
 	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/backend/cpu"
+	"github.com/wasmeter/wasmeter/engine/backend/cuda"
 	"github.com/wasmeter/wasmeter/engine/model"
 )
 
@@ -25,7 +26,7 @@ type benchOptions struct {
 	prompts, outputs, depths []int
 	threads                  []int
 	repetitions              int
-	kvType, device           string
+	kvType, device, cublaslt string
 	asJSON                   bool
 }
 
@@ -60,6 +61,7 @@ best is the machine's number; where the mean is far below it, something else was
 		Example: `  wasmeter bench models/SmolLM2-135M-Instruct.Q4_1.gguf -d 0,1024
   wasmeter bench -p 0 -n 64 --threads 1,2 --kv-cache-type q8_0 --json
   wasmeter bench --device cuda -d 0,4096
+  wasmeter bench --device cuda -p 512,2048 -n 0 --cublaslt on
   wasmeter bench kernels`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -90,6 +92,7 @@ best is the machine's number; where the mean is far below it, something else was
 	f.IntVarP(&o.repetitions, "repetitions", "r", 5, "how often each is measured")
 	f.StringVar(&o.kvType, "kv-cache-type", cpu.KVF16, "how keys and values are stored: f16 or q8_0")
 	f.StringVar(&o.device, "device", "auto", "where to compute: auto, cpu, cuda or cuda:n")
+	f.StringVar(&o.cublaslt, "cublaslt", cuda.CuBLASLtOff, "on a GPU, NVIDIA's library for prompts of F16 and BF16 models: off, auto or on")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	command.AddCommand(newBenchKernels(t))
 	return command
@@ -107,6 +110,9 @@ func (o *benchOptions) validate() error {
 			}
 		}
 	}
+	if err := (cuda.Options{CuBLASLt: o.cublaslt}).Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("--%w", err))
+	}
 	if err := config.CheckDevice(o.device); err != nil {
 		faults = append(faults, fmt.Errorf("--device: %w", err))
 	} else if err := o.computing(0, nil).check(); err != nil {
@@ -120,7 +126,7 @@ func (o *benchOptions) validate() error {
 
 // computing says what computes.
 func (o *benchOptions) computing(threads int, logger *slog.Logger) deviceOptions {
-	return deviceOptions{name: o.device, threads: threads, kvType: o.kvType, logger: logger}
+	return deviceOptions{name: o.device, threads: threads, kvType: o.kvType, cublaslt: o.cublaslt, logger: logger}
 }
 
 // run measures everything. The model is loaded anew for each number of threads.

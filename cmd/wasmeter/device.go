@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,6 +24,8 @@ const (
 	// envSync, if set to 1, waits for each kernel, so that errors name the one that
 	// made them.
 	envSync = "WASMETER_CUDA_SYNC"
+	// envCuBLASLt is the path of cuBLASLt, where the loader does not find it.
+	envCuBLASLt = "WASMETER_CUBLASLT"
 )
 
 // deviceOptions say what computes.
@@ -32,6 +35,7 @@ type deviceOptions struct {
 	kvType           string
 	maxRows, maxSeqs int                     // 0: the backend's default
 	utilization      float64                 // of the GPU's free memory
+	cublaslt         string                  // off, auto or on
 	progress         func(done, total int64) // of the weights on their way to the GPU
 	logger           *slog.Logger
 }
@@ -41,7 +45,7 @@ func configured(c *config.Config, logger *slog.Logger) deviceOptions {
 	return deviceOptions{
 		name: c.Device.Name, threads: c.Device.Threads, kvType: c.Device.KVCacheType,
 		maxRows: c.Engine.MaxNumBatchedTokens, maxSeqs: c.Engine.MaxNumSeqs,
-		utilization: c.Device.GPUMemoryUtilization, logger: logger,
+		utilization: c.Device.GPUMemoryUtilization, cublaslt: c.Device.CuBLASLt, logger: logger,
 	}
 }
 
@@ -63,12 +67,12 @@ func (o deviceOptions) open() (backend.Backend, error) {
 	ordinal, _ := strconv.Atoi(number) // none is 0; the configuration has checked it
 	b, err := cuda.Open(cuda.Options{
 		Driver: os.Getenv(envDriver), Ordinal: ordinal, MaxRows: o.maxRows, MaxSeqs: o.maxSeqs, Utilization: o.utilization,
-		KVType: o.kvType, Synchronous: os.Getenv(envSync) == "1", Progress: o.progress, Logger: o.logger,
+		CuBLASLt: o.cublaslt, CuBLASLtPath: os.Getenv(envCuBLASLt), KVType: o.kvType, Synchronous: os.Getenv(envSync) == "1", Progress: o.progress, Logger: o.logger,
 	})
 	switch {
 	case err == nil:
 		return b, nil
-	case o.name == "auto":
+	case o.name == "auto" && !errors.Is(err, cuda.ErrCuBLASLt):
 		o.logger.Warn("no GPU: the CPU computes", "reason", err)
 		return o.openCPU()
 	}

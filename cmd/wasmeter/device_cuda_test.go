@@ -129,6 +129,8 @@ func TestDevicesThatCannotServe(t *testing.T) {
 		want    []string
 	}{
 		{"no driver", []string{envDriver + "=libcuda-of-nobody.so.1"}, []string{"--device=cuda"}, []string{"device cuda: ", "there is no CUDA driver"}},
+		{"no cuBLASLt", []string{envDriver + "=" + emulated, envCuBLASLt + "=libcublasLt-of-nobody.so"}, []string{"--device=cuda", "--cublaslt=on"}, []string{"device cuda: ", "cublaslt: on: ", "libcublasLt-of-nobody.so", "pip install"}},
+		{"no cuBLASLt, and any device", []string{envDriver + "=" + emulated, envCuBLASLt + "=libcublasLt-of-nobody.so"}, []string{"--device=auto", "--cublaslt=on"}, []string{"device auto: ", "cublaslt: on: ", "libcublasLt-of-nobody.so"}},
 		{"no such device", []string{envDriver + "=" + emulated}, []string{"--device=cuda:9"}, []string{"device cuda:9: ", "device 9 does not exist: the driver shows 1"}},
 		{"no memory for the cache", []string{envDriver + "=" + emulated, "CUDA_EMU=memory=256M"}, []string{"--device=cuda", "--gpu-memory-utilization=0.7"}, []string{"engine.gpu_memory_utilization: 0.7 leaves no memory for keys and values"}},
 		{"too little memory", []string{envDriver + "=" + emulated, "CUDA_EMU=memory=64M"}, []string{"--device=cuda"}, []string{"the weights take", "gpu_memory_utilization 0.9", "smaller weights"}},
@@ -200,6 +202,20 @@ func TestSelftest(t *testing.T) {
 	code, out, fault = command(t, nil, "selftest", "--only", "rms_norm")
 	if code != 1 || !strings.Contains(fault, "selftest stopped after") || !strings.Contains(fault, "LAUNCH_FAILED") || !strings.Contains(out, "FAILED rms_norm") {
 		t.Errorf("a device that is lost: exit %d, %s%s", code, out, fault)
+	}
+
+	// The first failure of the device ended its context; what follows opens another.
+	lib.Reset()
+	library, _ := emu.LibraryPath(emulatedDriver(t))
+	for _, c := range []struct{ path, want string }{
+		{library, "cuBLASLt: " + library + ", version 12.8.4"},
+		{"libcublasLt-of-nobody.so", "cuBLASLt: cuBLASLt can't be used: libcublasLt-of-nobody.so: "},
+	} {
+		t.Setenv(envCuBLASLt, c.path)
+		code, out, fault := command(t, nil, "selftest", "--only", "lt", "--shrink", "512")
+		if found := c.path == library; found && (code != 0 || !strings.Contains(out, "cublaslt  ")) || !found && (code != 1 || !strings.Contains(fault, "no case ran")) || !strings.Contains(out, c.want) {
+			t.Errorf("cuBLASLt at %s: exit %d, %s%s", c.path, code, out, fault)
+		}
 	}
 
 	if code, _, fault := command(t, nil, "selftest", "--only", "nothing"); code != 1 || !strings.Contains(fault, "no case ran") {

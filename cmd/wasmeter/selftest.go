@@ -27,10 +27,12 @@ type selftestReport struct {
 	Driver     string `json:"driver_cuda_version"`
 	Capability string `json:"compute_capability"`
 	// Peaks follow from the device's attributes; 0 where they don't say.
-	PeakGBs    float64          `json:"peak_gb_per_s"`
-	PeakTFLOPS float64          `json:"peak_tflops_bf16"`
-	Kernels    []selftestKernel `json:"kernels"`
-	Speeds     []selftestSpeed  `json:"speeds"`
+	PeakGBs    float64 `json:"peak_gb_per_s"`
+	PeakTFLOPS float64 `json:"peak_tflops_bf16"`
+	// CuBLASLt is the library that was found, or why none was.
+	CuBLASLt string           `json:"cublaslt"`
+	Kernels  []selftestKernel `json:"kernels"`
+	Speeds   []selftestSpeed  `json:"speeds"`
 	// Stopped says why not all was run.
 	Stopped string `json:"stopped,omitempty"`
 }
@@ -59,7 +61,8 @@ func newSelftest(t terminal) *cobra.Command {
 		Short: "Check and time the kernels on this machine's GPU",
 		Long: `Run each CUDA kernel on random values of odd sizes, compare with a twin in float64,
 and time it at a size that models have: what it moves and computes a second, beside the
-device's peak by its attributes. Exit code 1 if a kernel is wrong.
+device's peak by its attributes. Exit code 1 if a kernel is wrong. Where cuBLASLt is found,
+its products are checked and timed too, beside ours of the same sizes (--cublaslt of serve).
 
 The CPU's kernels have their check in the tests: go test ./kernels/cpu.`,
 		Example: `  wasmeter selftest --device cuda
@@ -155,6 +158,12 @@ func (r *selftestReport) print(out io.Writer, asJSON bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintf(out, "\ncuBLASLt: %s\n", r.CuBLASLt)
+	for _, s := range r.Speeds {
+		if ratio := r.againstOurs(s); ratio > 0 {
+			fmt.Fprintf(out, "%s: %.2f times the speed of our kernel\n", s.Size, ratio)
+		}
+	}
 	for _, k := range r.Kernels {
 		for _, failure := range k.Failures {
 			fmt.Fprintf(out, "\nFAILED %s, %s\n", k.Kernel, failure)
@@ -166,6 +175,20 @@ func (r *selftestReport) print(out io.Writer, asJSON bool) error {
 		}
 	}
 	return r.fault()
+}
+
+// againstOurs is how many times as fast as our kernel cuBLASLt is at a size: 0 for what is
+// not its row, or has no other beside it.
+func (r *selftestReport) againstOurs(s selftestSpeed) float64 {
+	if s.Kernel != "cublaslt" || s.Microseconds == 0 {
+		return 0
+	}
+	for _, other := range r.Speeds {
+		if other.Size == s.Size && other.Kernel != s.Kernel {
+			return other.Microseconds / s.Microseconds
+		}
+	}
+	return 0
 }
 
 func share(of, peak float64) string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/wasmeter/wasmeter/kernels/cuda/cublaslt"
 	"github.com/wasmeter/wasmeter/kernels/cuda/driver"
 	"github.com/wasmeter/wasmeter/kernels/cuda/suite"
 )
@@ -31,7 +32,17 @@ func selftest(ctx context.Context, o selftestOptions, ordinal int) (report *self
 	major, minor := device.Capability()
 	report = &selftestReport{Device: device.Name(), Driver: device.Version(), Capability: fmt.Sprintf("%d.%d", major, minor), Speeds: []selftestSpeed{}}
 	report.PeakGBs, report.PeakTFLOPS = peaks(device, major, minor)
-	for _, c := range suite.Cases() {
+	cases, speeds := suite.Cases(), suite.Speeds()
+	library, err := cublaslt.Open(os.Getenv(envCuBLASLt))
+	if err != nil {
+		report.CuBLASLt = err.Error()
+	} else {
+		defer func() { err = errors.Join(err, library.Close()) }()
+		report.CuBLASLt = library.Path() + ", version " + library.Version()
+		cases = append(cases, suite.LibraryCases(library)...)
+		speeds = append(speeds, suite.LibrarySpeeds(library)...)
+	}
+	for _, c := range cases {
 		if !strings.Contains(c.Kernel, o.only) {
 			continue
 		}
@@ -41,7 +52,7 @@ func selftest(ctx context.Context, o selftestOptions, ordinal int) (report *self
 			return report, nil // what the device still holds is gone with it
 		}
 	}
-	for _, s := range suite.Speeds() {
+	for _, s := range speeds {
 		if !strings.Contains(s.Kernel, o.only) {
 			continue
 		}

@@ -18,6 +18,9 @@
 // (graph.go). Such a step allocates nothing, neither in Go nor on the device, and
 // launches one graph.
 //
+// Products of a prompt's step with 16-bit weights can be cuBLASLt's instead of ours, if
+// the options say so (library.go).
+//
 // # Results
 //
 // Rows do not depend on the other rows of their batch, but the number of rows

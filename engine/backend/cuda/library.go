@@ -63,7 +63,7 @@ func (b *Backend) openLibrary() error {
 			"weights", "BF16 and F16", "rows", fmt.Sprintf("more than %d", libraryRows))
 		return nil
 	case wanted == CuBLASLtOn:
-		return fmt.Errorf("cublaslt: on: %w", err)
+		return fmt.Errorf("%w: %w", ErrCuBLASLt, err)
 	case errors.As(err, &missing):
 		b.options.Logger.Info(message, "by", ours, "cublaslt", wanted, "reason", err)
 	default:

@@ -49,6 +49,10 @@ const (
 	CuBLASLtOn   = "on"
 )
 
+// ErrCuBLASLt is in the chain of Open's error where the library was to be used and can't
+// be.
+var ErrCuBLASLt = errors.New("cublaslt: on")
+
 // The largest options that can be meant.
 const (
 	maxMaxRows = 1 << 16
