@@ -8,7 +8,8 @@ import "github.com/wasmeter/wasmeter/engine/sample"
 // the backend until the step's Sync returns; its slices are reused between
 // steps.
 type Batch struct {
-	// Tokens holds the token id of each row. [rows]
+	// Tokens holds the token id of each row; −1−i is the token drawn from the i-th row
+	// in Sample of the step that a Drawer queued before, known or not. [rows]
 	Tokens []int32
 	// Positions holds each row's position in its sequence, from 0. [rows]
 	Positions []int32

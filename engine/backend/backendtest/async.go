@@ -30,6 +30,7 @@ type Async struct {
 	took    time.Duration // owned by the caller
 	vocab   int
 	scratch *sample.Scratch
+	last    []int32 // the tokens of the step before; owned by the goroutine
 }
 
 type asyncResult struct {
@@ -135,7 +136,14 @@ func (a *Async) run() {
 	}
 }
 
+// compute computes a step. Of one that fails, the next gets the token 0.
 func (a *Async) compute(b *backend.Batch) ([]sample.Token, error) {
+	for row, id := range b.Tokens {
+		if id < 0 {
+			b.Tokens[row] = a.last[-1-id]
+		}
+	}
+	a.last = make([]int32, len(b.Draws))
 	logits, err := a.Model.Forward(b)
 	if err != nil {
 		return nil, err
@@ -144,6 +152,7 @@ func (a *Async) compute(b *backend.Batch) ([]sample.Token, error) {
 	for i := range tokens {
 		s, banned := samplerOf(&b.Draws[i], a.vocab)
 		tokens[i] = s.Sample(a.scratch, logits[i*a.vocab:(i+1)*a.vocab], b.Draws[i].Position, banned)
+		a.last[i] = tokens[i].ID
 	}
 	return tokens, nil
 }

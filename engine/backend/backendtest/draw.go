@@ -117,7 +117,7 @@ func testDraws(t *testing.T, open func(t *testing.T) backend.Backend) {
 		t.Skip("it draws no tokens")
 	}
 	var batches []*backend.Batch
-	for _, n := range []int{1, 2, 3, 3, 16, 17, min(rows, MaxRows)} {
+	for _, n := range []int{1, 2, 3, 7, 17} {
 		batches = append(batches, d.decoding(n))
 	}
 	mixed, next := &backend.Batch{Sample: []int32{0, 21}}, int32(0)
@@ -125,11 +125,15 @@ func testDraws(t *testing.T, open func(t *testing.T) backend.Backend) {
 	Append(mixed, count(21), 0, Blocks(&next, 32, 16), 16)
 	Append(mixed, count(9), 0, Blocks(&next, 16, 16), 16) // gives no token yet
 	batches = append(batches, mixed)
-	for _, b := range batches {
-		for range 4 {
-			want := d.drawn(b, logprobs)
-			d.queue(b)
-			d.wait(want, b.Draws)
+	check := func(b *backend.Batch) {
+		want := d.drawn(b, logprobs)
+		d.queue(b)
+		d.wait(want, b.Draws)
+	}
+	check(d.decoding(min(rows, MaxRows)))
+	for range 3 {
+		for _, b := range batches {
+			check(b)
 		}
 	}
 	for i := 1; i < len(batches); i++ {
@@ -142,6 +146,37 @@ func testDraws(t *testing.T, open func(t *testing.T) backend.Backend) {
 		clear(first.Draws)
 		d.queue(second)
 		d.wait(firstWant, firstDraws)
+		d.wait(secondWant, second.Draws)
+	}
+}
+
+// testDrawnTokens: a step may compute tokens that the step before has yet to draw.
+func testDrawnTokens(t *testing.T, open func(t *testing.T) backend.Backend) {
+	d := newDrawTrial(t, TinyFile(t), open(t))
+	rows, logprobs := d.drawer.DrawLimits()
+	if rows == 0 {
+		t.Skip("it draws no tokens")
+	}
+	for trial := range 12 {
+		first, second := d.decoding(1+trial%5), d.decoding(1+trial%7)
+		firstWant := d.drawn(first, logprobs)
+		names := make([]int32, second.Rows())
+		for row := range names {
+			names[row] = second.Tokens[row]
+			if i := d.rng.IntN(len(firstWant) + 1); i < len(firstWant) {
+				names[row], second.Tokens[row] = int32(-1-i), firstWant[i].ID
+			}
+		}
+		secondWant := d.drawn(second, logprobs)
+		second.Tokens = names
+		d.queue(first)
+		if trial%3 == 0 { // it may be known by then
+			d.wait(firstWant, first.Draws)
+			d.queue(second)
+		} else {
+			d.queue(second)
+			d.wait(firstWant, first.Draws)
+		}
 		d.wait(secondWant, second.Draws)
 	}
 }

@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Backend, tolerance Tolera
 	t.Run("not finite", func(t *testing.T) { testNotFinite(t, open(t)) })
 	t.Run("damaged model", func(t *testing.T) { testDamagedModel(t, open) })
 	t.Run("draws", func(t *testing.T) { testDraws(t, open) })
+	t.Run("drawn tokens", func(t *testing.T) { testDrawnTokens(t, open) })
 	eachModel(t, func(t *testing.T, file *gguf.File) {
 		t.Run("model", func(t *testing.T) { testModel(t, file, open, tolerance.Model) })
 		t.Run("alone or batched", func(t *testing.T) { testAloneOrBatched(t, file, open, tolerance.Batch) })

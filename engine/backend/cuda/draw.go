@@ -20,6 +20,7 @@ type drawn struct {
 	vocab   int        // it is large enough for
 	scratch driver.Ptr // of the kernels, for up to drawRows rows
 	tokens  driver.Ptr // what the last step drew: [rows, kernels.DrawnBytes(top)] bytes
+	stride  int        // words from one of them to the next
 	read    kernels.Drawn
 	result  []sample.Token // what Wait has returned
 }

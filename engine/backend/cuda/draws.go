@@ -64,6 +64,16 @@ func (l integers) fillDraws(w words, b *backend.Batch) {
 	}
 }
 
+// fillDrawn names the tokens of a batch that the step before draws by the word at which
+// it leaves them; stride is the number of words from one to the next.
+func (l integers) fillDrawn(w words, b *backend.Batch, stride int) {
+	for row, token := range b.Tokens {
+		if token < 0 {
+			w.set(l.tokens()+row, -1-(-1-token)*int32(stride))
+		}
+	}
+}
+
 // drawOf is a draw in the kernels' words, but for its pairs.
 func drawOf(d *sample.Draw) kernels.Draw {
 	return kernels.Draw{

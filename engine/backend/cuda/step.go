@@ -24,7 +24,11 @@ func (b *Backend) start(f *flight) error {
 		return err
 	}
 	b.shape.fill(f.words.bytes(), b.batch, max(b.blockSize, 1))
+	b.shape.fillDrawn(f.words.bytes(), b.batch, b.drawn.stride)
 	b.shape.fillDraws(f.words.bytes(), b.batch)
+	if f.draws > 0 {
+		b.drawn.stride = kernels.DrawnBytes(f.top) / 4
+	}
 	captured := b.shape.captured && !b.options.Synchronous
 	var known *graph
 	if captured {
@@ -33,6 +37,7 @@ func (b *Backend) start(f *flight) error {
 	if known == nil || known.exec == nil {
 		b.fused = fuse(b.fused[:0], b.ops, conditions{
 			few: b.shape.rows <= kernels.MaxNormRows, fewSampled: b.shape.sampled <= kernels.MaxNormRows, singles: b.shape.runs == 0,
+			tiled: b.shape.rows > kernels.MaxNormRows && b.library.lt == nil,
 		})
 		if err := b.describe(b.fused); err != nil {
 			return err
