@@ -68,17 +68,19 @@ func (d *drawing) own() *drawer { return &d.threads[0] }
 
 // compute computes the batch of a plan and draws its tokens.
 func (d *drawing) compute(plan []work, b *backend.Batch) error {
-	if d.describe(plan, b) {
-		if err := d.device.Queue(b); err != nil {
-			return err
-		}
-		tokens, err := d.device.Wait()
-		d.take(plan, tokens)
-		return err
-	}
 	logits, err := d.model.Forward(b)
 	if err == nil {
 		d.all(plan, logits)
+	}
+	return err
+}
+
+// wait waits for the plan whose batch was queued first, and gives each sequence its
+// token.
+func (d *drawing) wait(plan []work) error {
+	tokens, err := d.device.Wait()
+	if err == nil {
+		d.take(plan, tokens)
 	}
 	return err
 }
@@ -98,7 +100,7 @@ func (d *drawing) describe(plan []work, b *backend.Batch) bool {
 	}
 	for i := range plan {
 		q := plan[i].seq
-		if plan[i].draws() > 0 && !q.sampler.Describe(nextDraw(b), len(q.tokens), d.bans(d.own(), q, 0)) {
+		if plan[i].draws() > 0 && !q.sampler.Describe(nextDraw(b), q.length(), d.bans(d.own(), q, q.drawing)) {
 			b.Draws = b.Draws[:0]
 			return false
 		}
@@ -119,7 +121,7 @@ func nextDraw(b *backend.Batch) *sample.Draw {
 // take gives each sequence its token of those that the device drew.
 func (d *drawing) take(plan []work, tokens []sample.Token) {
 	for i := range plan {
-		if w := &plan[i]; w.draws() > 0 && len(tokens) > 0 {
+		if w := &plan[i]; w.draws() > 0 {
 			w.tokens, tokens = tokens[:1:1], tokens[1:]
 			w.seq.sampler.Accept(w.tokens[0].ID)
 		}
@@ -166,11 +168,11 @@ func (w *work) scores() int {
 	if q.scored == nil {
 		return 0
 	}
-	return max(0, min(q.computed+w.rows, q.prompt-1)-max(q.computed, len(q.scored)-1))
+	return max(0, min(w.from+w.rows, q.prompt-1)-max(w.from, len(q.scored)-1))
 }
 
 func (w *work) draws() int {
-	if w.rows < w.seq.pending() {
+	if !w.last {
 		return 0
 	}
 	return 1 + w.drafts
@@ -198,8 +200,8 @@ func (d *drawing) draw(i, thread int) {
 	}
 }
 
-// bans lists the tokens that q may not draw when it has drawn so many in this
-// step: what would end it too early.
+// bans lists the tokens that q may not draw when it has drawn so many beside those
+// that are known: what would end it too early.
 func (d *drawing) bans(t *drawer, q *sequence, drawn int) []int32 {
 	r := q.stream.req
 	if q.output()+drawn >= r.MinTokens {

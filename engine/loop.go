@@ -7,7 +7,6 @@ import (
 
 	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/model"
-	"github.com/wasmeter/wasmeter/engine/sample"
 )
 
 // loop is the one goroutine that owns scheduler, sequences, blocks, drawing and
@@ -27,6 +26,12 @@ type loop struct {
 	// timers are the models' clocks; deviceTime is their sum after the last step.
 	timers     []model.Timer
 	deviceTime time.Duration
+	// flights take turns; ahead is the one that is under way while step is not, nil
+	// if there is none. landed is when the step before was done.
+	flights [2]flight
+	turn    int
+	ahead   *flight
+	landed  time.Duration
 	// lost is why the device computes no more, nil while it does.
 	lost error
 	// deadline is not later than the first one of a stream; 0 if none has any.
@@ -47,6 +52,11 @@ func (l *loop) run() {
 	for s := range l.streams {
 		l.abort(s, nil)
 	}
+	if l.ahead != nil {
+		now := l.options.Now()
+		l.cancel(now)
+		l.observe(Step{Start: now, End: now})
+	}
 }
 
 // drain takes what handlers have asked, waiting while there is nothing to
@@ -60,7 +70,7 @@ func (l *loop) drain() bool {
 		default:
 		}
 		l.receive()
-		if !l.scheduler.idle() {
+		if !l.scheduler.idle() || l.ahead != nil {
 			return true
 		}
 		select {
@@ -136,58 +146,6 @@ func (l *loop) abort(s *Stream, err error) {
 	}
 }
 
-// step computes one batch: schedule, forward, sample, publish.
-func (l *loop) step() {
-	start := l.options.Now()
-	if l.lost != nil { // what was submitted before it was known
-		l.failAll(start)
-		return
-	}
-	l.expire(start)
-	preemptions := 0
-	plan := l.scheduler.schedule(func(q *sequence) {
-		preemptions++
-		q.life.Preemptions++
-		l.forgetDrafts(q)
-		q.event(&l.options.Listener, Event{Kind: Preempted, Time: start})
-	}, func(q *sequence) {
-		if q.life.Scheduled != 0 {
-			q.event(&l.options.Listener, Event{Kind: Resumed, Time: start, Tokens: q.pending()})
-			return
-		}
-		q.life.Scheduled, q.life.CachedTokens = start, q.computed
-		l.engine.leftQueue(q.prompt)
-		q.event(&l.options.Listener, Event{Kind: Scheduled, Time: start, Tokens: q.pending()})
-	})
-	if len(plan) == 0 {
-		return // the one sequence gave its blocks back, and begins again
-	}
-	if l.speculation != nil {
-		l.speculation.add(l, plan)
-	}
-	fill(&l.batch, plan)
-	err := l.drawing.compute(plan, &l.batch)
-	end := l.options.Now()
-	l.attribute(plan, l.took(end-start))
-	l.scheduler.pace.observe(l.batch.Rows(), end-start)
-	if err != nil {
-		l.fail(plan, err, end)
-		if errors.Is(err, backend.ErrLost) {
-			l.lost = err
-			l.engine.lose(err)
-			l.failAll(end)
-		}
-		l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Preemptions: preemptions})
-		return
-	}
-	prompt, sampled := l.advance(plan, end, end-start)
-	for _, s := range l.slow {
-		l.abort(s, ErrSlowReader)
-	}
-	l.slow = l.slow[:0]
-	l.observe(Step{Start: start, End: end, Rows: l.batch.Rows(), Prompt: prompt, Sampled: sampled, Preemptions: preemptions})
-}
-
 // took is the time that the device has computed for a step: by its own clock, or
 // else all of the step's time.
 func (l *loop) took(step time.Duration) time.Duration {
@@ -206,8 +164,10 @@ func (l *loop) took(step time.Duration) time.Duration {
 // attribute shares a step's time among its sequences by rows, to the
 // nanosecond: what the division leaves goes to the first rows.
 func (l *loop) attribute(plan []work, d time.Duration) {
-	rows := time.Duration(l.batch.Rows())
-	done := time.Duration(0)
+	rows, done := time.Duration(0), time.Duration(0)
+	for i := range plan {
+		rows += time.Duration(plan[i].all())
+	}
 	for _, w := range plan {
 		before := d * done / rows
 		done += time.Duration(w.all())
@@ -217,32 +177,35 @@ func (l *loop) attribute(plan []work, d time.Duration) {
 
 // advance enters the step's results into its sequences and returns how many
 // prompt tokens were computed for the first time, and how many tokens came out.
-func (l *loop) advance(plan []work, end, took time.Duration) (prompt, sampled int) {
-	for i := range plan {
-		w, q := &plan[i], plan[i].seq
-		from := q.computed
-		q.computed += w.rows
-		again := max(min(q.highest, q.computed)-from, 0)
+func (l *loop) advance(f *flight) (prompt, sampled int) {
+	for i := range f.plan {
+		w, q := &f.plan[i], f.plan[i].seq
+		computed := w.from + w.rows
+		again := max(min(w.highest, computed)-w.from, 0)
 		q.life.RecomputedTokens += again
-		known := max(from, q.highest)
-		prompt += max(min(q.computed, q.prompt)-known, 0)
+		known := max(w.from, w.highest)
+		prompt += max(min(computed, q.prompt)-known, 0)
 		if size := l.options.BlockSize; l.options.PrefixCaching && q.shares() {
-			q.life.CacheWriteTokens += max(min(q.computed, q.prompt)/size-known/size, 0) * size
+			q.life.CacheWriteTokens += max(min(computed, q.prompt)/size-known/size, 0) * size
+		}
+		if f.foreseen && q.shares() {
+			q.table.Publish(l.scheduler.pool, q.tokens[:computed]) // they were not all known
 		}
 		if len(w.tokens) > 0 {
-			sampled += l.accept(w, w.tokens, end, took)
+			q.drawing--
+			sampled += l.accept(f, w)
 		}
 	}
 	if l.speculation != nil {
-		l.speculation.observe(l.batch.Rows(), took)
+		l.speculation.observe(f.rows, f.took)
 	}
 	return prompt, sampled
 }
 
 // accept appends a step's tokens to their sequence up to the one that ends it,
 // publishes them, and returns their number.
-func (l *loop) accept(w *work, tokens []sample.Token, end, took time.Duration) int {
-	q, r := w.seq, w.seq.stream.req
+func (l *loop) accept(f *flight, w *work) int {
+	q, r, tokens := w.seq, w.seq.stream.req, w.tokens
 	if l.speculation != nil {
 		l.speculation.learn(w, len(tokens), tokens[0].ID)
 	}
@@ -258,9 +221,9 @@ func (l *loop) accept(w *work, tokens []sample.Token, end, took time.Duration) i
 	o.Text = l.text
 	n := len(o.Tokens)
 	q.computed += n - 1 // what was drafted and has come true
-	l.tell(w, n, end, took)
+	l.tell(f, w, n)
 	if o.Finish != None {
-		l.finish(q, o, last, end)
+		l.finish(q, o, last, f.end)
 		return n
 	}
 	o.Choice = q.choice
@@ -305,7 +268,7 @@ func (l *loop) take(q *sequence, id int32, last *End) (finish FinishReason) {
 }
 
 // tell stamps n tokens of a step, and says what has happened.
-func (l *loop) tell(w *work, n int, end, took time.Duration) {
+func (l *loop) tell(f *flight, w *work, n int) {
 	q := w.seq
 	if w.drafts > 0 {
 		accepted, counts := min(n, len(w.tokens)-1), q.life.Drafts
@@ -313,13 +276,13 @@ func (l *loop) tell(w *work, n int, end, took time.Duration) {
 		if q.stream.req.DraftSteps {
 			counts.PerStep = append(counts.PerStep, DraftStep{uint8(w.drafts), uint8(accepted)})
 		}
-		q.event(&l.options.Listener, Event{Kind: Drafted, Time: end, Tokens: accepted, Drafts: w.drafts, BatchTokens: l.batch.Rows(), StepTime: took})
+		q.event(&l.options.Listener, Event{Kind: Drafted, Time: f.end, Tokens: accepted, Drafts: w.drafts, BatchTokens: f.rows, StepTime: f.took})
 	}
-	e := Event{Kind: Tokens, Time: end, Tokens: n, BatchTokens: l.batch.Rows(), StepTime: took, Gap: end - q.life.Last}
+	e := Event{Kind: Tokens, Time: f.end, Tokens: n, BatchTokens: f.rows, StepTime: f.took, Gap: f.end - q.life.Last}
 	if q.life.First == 0 {
-		q.life.First, e.Kind, e.Gap = end, FirstToken, 0
+		q.life.First, e.Kind, e.Gap = f.end, FirstToken, 0
 	}
-	q.life.Last = end
+	q.life.Last = f.end
 	q.event(&l.options.Listener, e)
 }
 
@@ -361,15 +324,20 @@ func (l *loop) forgetDrafts(q *sequence) {
 }
 
 // fail ends the sequences of a step that the device could not compute; the
-// others go on.
-func (l *loop) fail(plan []work, err error, end time.Duration) {
-	l.options.Logger.Error("step not computed", "error", err, "sequences", len(plan), "rows", l.batch.Rows())
-	for _, w := range plan {
-		w.seq.table.Forget(l.scheduler.pool)
+// others go on, unless the device is lost.
+func (l *loop) fail(f *flight, err error) {
+	l.options.Logger.Error("step not computed", "error", err, "sequences", len(f.plan), "rows", f.rows)
+	if errors.Is(err, backend.ErrLost) {
+		l.lost = err
+		l.engine.lose(err)
 	}
-	for _, w := range plan {
-		l.finish(w.seq, Output{Finish: Failed}, End{Err: err, StopToken: -1}, end)
+	for _, w := range f.plan {
+		l.finish(w.seq, Output{Finish: Failed}, End{Err: err, StopToken: -1}, f.end)
 	}
+	if l.lost != nil {
+		l.failAll(f.end)
+	}
+	l.cancel(f.end)
 }
 
 // failAll ends every sequence: the device is lost.

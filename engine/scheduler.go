@@ -43,6 +43,10 @@ type refusal struct {
 type work struct {
 	seq          *sequence
 	rows, drafts int
+	// from and highest are the sequence's computed and highest before the step; last
+	// says that all its known tokens are computed then, and one is drawn.
+	from, highest int
+	last          bool
 	// tokens came of it.
 	tokens []sample.Token
 }
@@ -63,6 +67,9 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 	for i := 0; i < len(s.running) && budget > 0; i++ {
 		q := s.running[i]
 		rows := q.rows(s.share(budget, i))
+		if rows == 0 {
+			continue // its last token is being drawn
+		}
 		for !q.table.Grow(s.pool, q.computed+rows) {
 			// The last gives way. It has no place in the plan yet, since the plan
 			// is in running order.
@@ -91,7 +98,7 @@ func (s *scheduler) schedule(preempted, admitted func(*sequence)) []work {
 func (s *scheduler) decoding() int {
 	n := 0
 	for _, q := range s.running {
-		if q.output() > 0 {
+		if q.length() > q.prompt {
 			n++
 		}
 	}
@@ -154,9 +161,9 @@ func (s *scheduler) admit(q *sequence) {
 // layer before it reads any, so that a sequence admitted to the same step may
 // share them.
 func (s *scheduler) add(q *sequence, rows int) int {
-	s.plan = append(s.plan, work{seq: q, rows: rows})
+	s.plan = append(s.plan, work{seq: q, rows: rows, from: q.computed, highest: q.highest, last: rows == q.pending()})
 	if q.shares() {
-		q.table.Publish(s.pool, q.tokens[:q.computed+rows])
+		q.table.Publish(s.pool, q.tokens[:min(q.computed+rows, len(q.tokens))])
 	}
 	return rows
 }
@@ -168,11 +175,26 @@ func (s *scheduler) idle() bool { return len(s.running) == 0 && s.waiting.len ==
 // again what the prefix cache has lost when it returns.
 func (s *scheduler) preempt() *sequence {
 	q := s.running[len(s.running)-1]
-	s.running = s.running[:len(s.running)-1]
+	s.suspend(q)
+	return q
+}
+
+// suspend takes a running sequence's blocks and lets it wait.
+func (s *scheduler) suspend(q *sequence) {
+	i := slices.Index(s.running, q)
+	s.running = slices.Delete(s.running, i, i+1)
 	q.highest = max(q.highest, q.computed)
 	s.release(q)
 	s.waiting.add(q)
-	return q
+}
+
+// gives tells whether the next step may take a sequence's blocks from it. It may say so
+// of one that will not.
+func (s *scheduler) gives() bool {
+	if n := len(s.running); n > 0 && s.waiting.first != nil && s.running[n-1].priority > s.waiting.first.priority {
+		return true
+	}
+	return s.pool.NumFree() < len(s.running) // each may need a block for its next token
 }
 
 // release gives q's blocks back.
@@ -181,7 +203,8 @@ func (s *scheduler) release(q *sequence) {
 	q.computed = 0
 }
 
-// remove forgets q, wherever it is, and gives its blocks back.
+// remove forgets q, wherever it is, and gives its blocks back, unless a step under way
+// writes to them.
 func (s *scheduler) remove(q *sequence) {
 	if s.waiting.has(q) {
 		s.waiting.remove(q)
@@ -190,5 +213,7 @@ func (s *scheduler) remove(q *sequence) {
 	if i := slices.Index(s.running, q); i >= 0 {
 		s.running = slices.Delete(s.running, i, i+1)
 	}
-	q.table.Release(s.pool)
+	if q.flying == 0 {
+		q.table.Release(s.pool)
+	}
 }

@@ -18,10 +18,15 @@ type sequence struct {
 	prompt int
 	// limit is the length of tokens at which the sequence ends.
 	limit int
+	// drawing is the number of tokens behind these that steps under way draw, and
+	// drawnAt the place of the last of them in its step's Sample list.
+	drawing, drawnAt int
 	// computed is the number of leading tokens whose keys and values are in the
-	// cache. The scheduler's one rule is that computed catches up with
-	// len(tokens).
+	// cache when the steps under way are done. The scheduler's one rule is that
+	// computed catches up with length.
 	computed int
+	// flying counts the steps under way that compute rows of the sequence.
+	flying int
 	// highest is the largest value that computed had before a preemption: rows
 	// below it are computed again.
 	highest int
@@ -91,8 +96,14 @@ func (q *sequence) before(other *sequence) bool {
 	return q.arrival < other.arrival
 }
 
-// pending is the number of known tokens that are not computed.
-func (q *sequence) pending() int { return len(q.tokens) - q.computed }
+// length is the number of tokens, with those that are being drawn.
+func (q *sequence) length() int { return len(q.tokens) + q.drawing }
+
+// pending is the number of tokens that are not computed.
+func (q *sequence) pending() int { return q.length() - q.computed }
+
+// ended tells that the reader has its last output.
+func (q *sequence) ended() bool { return q.life.Finished != 0 }
 
 // shares tells whether q's blocks come from and go to the prefix cache. A prompt
 // that is scored needs the logits of all its rows.
@@ -105,8 +116,12 @@ func (q *sequence) output() int { return len(q.tokens) - q.prompt }
 // logits is as long as the vocabulary.
 const maxScoredRows = 32
 
-// rows is the number of rows that a step with so much budget computes.
+// rows is the number of rows that a step with so much budget computes; 0 if the last
+// token is being drawn.
 func (q *sequence) rows(budget int) int {
+	if q.drawing > 0 && q.length() >= q.limit {
+		return 0
+	}
 	n := min(q.pending(), budget)
 	if q.scored != nil && q.computed < q.prompt {
 		n = min(n, maxScoredRows)
