@@ -78,6 +78,11 @@ type Input struct {
 	// with x as it is. Up to MaxNormRows rows.
 	Norm driver.Ptr
 	Eps  float32
+	// Squares says that X is scaled by a norm's weights already and lacks the division by
+	// its rows' roots: NextNorm.Squares of the product that made it, of Parts parts. 0: X
+	// is taken as it is. Only of products that are Tiled.
+	Squares driver.Ptr
+	Parts   int
 	// Scratch is memory of MatMulScratch's size, of zeros before its first use. Launches
 	// that share it must not overlap; all products may share it.
 	Scratch driver.Ptr
@@ -108,6 +113,31 @@ func (k *Kernels) MatMul(s *driver.Stream, p *Product, in Input) error {
 // AddMatMul adds x·Wᵀ (+ Bias) to each Y.
 func (k *Kernels) AddMatMul(s *driver.Stream, p *Product, in Input) error {
 	return k.product(s, p, in, productEnd{mode: modeAdd})
+}
+
+// NextNorm is a norm of a product's result that is done but for the division by the
+// rows' roots, which no block knows: the next product has Input.Squares.
+type NextNorm struct {
+	Weights driver.Ptr // float32 [rows of the matrix]
+	Scaled  driver.Ptr // float32 [rows of x, rows of the matrix]: becomes Y ⊙ Weights
+	// Squares becomes sums of Y's squares, float32 [rows of x, NormParts(rows of the
+	// matrix)].
+	Squares driver.Ptr
+}
+
+// NormParts is the number of parts of the sum of squares of a row of so many values.
+func NormParts(cols int) int { return over(cols, tileRows) }
+
+// Tiled tells whether a product of so many rows is of the kernel that knows NextNorm and
+// Input.Squares.
+func (p *Product) Tiled(rows int) bool { return rows > MaxNormRows && !p.has(F32) }
+
+// AddMatMulNorm is AddMatMul of a product that is Tiled and has one matrix, and next.
+func (k *Kernels) AddMatMulNorm(s *driver.Stream, p *Product, in Input, next NextNorm) error {
+	if len(p.Matrices) != 1 || next.Weights == 0 || next.Scaled == 0 || next.Squares == 0 {
+		return fmt.Errorf("product of %d matrices with a norm behind it: it has one matrix, and the norm's weights and results", len(p.Matrices))
+	}
+	return k.product(s, p, in, productEnd{mode: modeAdd, next: next})
 }
 
 // GatedMatMul sets Y[0] to gate(x·Matrices[0]ᵀ) ⊙ (x·Matrices[1]ᵀ). It is one launch, or

@@ -22,6 +22,7 @@ const (
 type productEnd struct {
 	mode productMode
 	LogitsEnd
+	next NextNorm
 }
 
 // isGated tells whether a block computes two matrices at once.
@@ -63,7 +64,7 @@ func (k *Kernels) choose(p *Product, rows int) family {
 		}
 		return family{vector: true, function: m.vector[i], threads: 256, rows: rows, tokens: tokens, step: 1024, busy: vectorBusy, partial: vectorPartial}
 	}
-	f := family{threads: 128, rows: 128, busy: tileBusy}
+	f := family{threads: 128, rows: tileRows, busy: tileBusy}
 	switch {
 	case rows <= 8:
 		f.function, f.tokens, f.step = m.skinny[0], 8, skinnyStep
@@ -83,6 +84,8 @@ const (
 	vectorPartial = 512
 	// skinnyStep and tileStep are the columns of a stage of shared memory.
 	skinnyStep, tileStep = 128, 64
+	// tileRows is the number of rows of a matrix that a block of theirs computes.
+	tileRows = 128
 	// maxShared is the most dynamic shared memory that a launch asks for: with what is
 	// static, it stays below the least that a device has for a block, 99 KiB (compute
 	// capability 8.9).
@@ -145,6 +148,9 @@ func (k *Kernels) product(s *driver.Stream, p *Product, in Input, end productEnd
 	if err := p.check(in); err != nil {
 		return err
 	}
+	if (in.Squares != 0 || end.next.Weights != 0) && !p.Tiled(in.Rows) {
+		return fmt.Errorf("product of %d rows between norms: it is for more than %d rows and matrices that are not F32", in.Rows, MaxNormRows)
+	}
 	f := k.choose(p, in.Rows)
 	cols := p.Matrices[0].Cols
 	blocks := 0
@@ -162,13 +168,16 @@ func (k *Kernels) product(s *driver.Stream, p *Product, in Input, end productEnd
 	splits := max(1, min(f.busy*k.processors/(blocks*groups), over(cols, f.step)))
 	counters := in.Scratch
 	partials := in.Scratch + driver.Ptr(k.counterBytes())
-	return k.begin().
+	a := k.begin().
 		pointers(p.Table).ints(len(p.Matrices)).
 		pointers(in.X, end.Rows).ints(in.Rows, cols).
 		pointers(in.Norm).floats(in.Eps).
 		ints(int(end.mode)).floats(end.Softcap).pointers(end.NotFinite).
-		pointers(partials, counters).
-		launch(s, f.function, [3]uint32{uint32(blocks), uint32(splits), uint32(groups)}, f.threads, f.shared(p))
+		pointers(partials, counters)
+	if f.function == k.matrix.tile {
+		a.pointers(in.Squares).ints(in.Parts).pointers(end.next.Weights, end.next.Scaled, end.next.Squares)
+	}
+	return a.launch(s, f.function, [3]uint32{uint32(blocks), uint32(splits), uint32(groups)}, f.threads, f.shared(p))
 }
 
 // check finds what would be undefined on the device.

@@ -13,6 +13,17 @@ enum Mode {
   GELU_BY_Y,
 };
 
+// What a product for many rows knows of norms: of the one before it, which is done but for the division by its root, and of
+// the one behind it, which it does as far. Only whole rows know their root; the sums of their squares are left in parts, of
+// the columns of a block each.
+struct Norms {
+  const float* squares;  // [rows of x, num_squares], of x before it was scaled by the norm's weights; null: no norm before
+  int num_squares;
+  const float* next;  // [rows of the only matrix]: the weights of the norm of y; null: no norm behind
+  float* scaled;      // [rows of x, rows]: y ⊙ next
+  float* parts;       // [rows of x, blocks of the matrix]: what squares is for the product behind
+};
+
 // A launch's arguments, the same for all products.
 #define PRODUCT_PARAMETERS                                                                                            \
   const Mat *mats, int num_mats, /* the matrices; the gate and up of a gated mode */                                  \
@@ -21,6 +32,10 @@ enum Mode {
       int mode, float softcap, int *not_finite, /* see Mode; softcap of 0: none; not_finite null: nobody asks */      \
       float *partials, int *counters /* of blocks that divide columns; counters are 0 before and after a launch */
 #define PRODUCT_ARGUMENTS mats, num_mats, x, row_list, num_rows, cols, norm, eps, mode, softcap, not_finite, partials, counters
+// Those of matmul_tile beside.
+#define NORM_PARAMETERS const float *squares, int num_squares, const float *next, float *scaled, float *parts
+#define NORM_ARGUMENTS \
+  Norms { squares, num_squares, next, scaled, parts }
 
 __device__ __forceinline__ bool is_gated(int mode) { return mode == SILU_GATED || mode == GELU_GATED; }
 
@@ -88,8 +103,9 @@ __device__ __forceinline__ float gate(float g, bool gelu) {
   return g / (1.f + __expf(-u));
 }
 
-// Writes the product of a row of W with row i of the list. up is the second matrix's, where the mode is gated.
-__device__ __forceinline__ void finish(const Mat* m, int row, int i, float v, float up, int mode, float softcap, int* not_finite) {
+// Writes the product of a row of W with row i of the list, and returns what it wrote. up is the second matrix's, where the
+// mode is gated.
+__device__ __forceinline__ float finish(const Mat* m, int row, int i, float v, float up, int mode, float softcap, int* not_finite) {
   float* y = m->y + (size_t)i * m->rows + row;
   if (m->bias && !is_gated(mode)) v += m->bias[row];
   switch (mode) {
@@ -102,4 +118,5 @@ __device__ __forceinline__ void finish(const Mat* m, int row, int i, float v, fl
   if (not_finite && !is_finite(v)) *not_finite = 1;  // any number of threads write the same
   if (softcap > 0) v = softcap * tanhf(v / softcap);
   *y = v;
+  return v;
 }

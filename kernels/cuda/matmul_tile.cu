@@ -4,6 +4,8 @@
 
 constexpr int TILE_STEP = 64;  // columns; tileStep in launch_product.go
 
-KERNEL __launch_bounds__(TILE_THREADS, 2) matmul_tile(PRODUCT_PARAMETERS) { multiply_tokens<64, TILE_STEP, false>(PRODUCT_ARGUMENTS); }
+KERNEL __launch_bounds__(TILE_THREADS, 2) matmul_tile(PRODUCT_PARAMETERS, NORM_PARAMETERS) {
+  multiply_tokens<64, TILE_STEP, false>(PRODUCT_ARGUMENTS, NORM_ARGUMENTS);
+}
 
 EMU_KERNELS(matmul_tile)

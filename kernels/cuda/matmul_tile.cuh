@@ -183,8 +183,46 @@ __device__ __forceinline__ void multiply_tile(TileSums<TOKENS>& sums, uint8_t* s
   }
 }
 
+// The inverse roots of the rows of x that a block multiplies, of the norm before the product. All threads call it.
+template <int TOKENS>
+__device__ __forceinline__ void find_roots(float* roots, const Norms& norms, const int* list, int num_rows, int cols, float eps) {
+  int token = threadIdx.x;
+  if (token < TOKENS) {
+    int row = row_of(list, blockIdx.z * TOKENS + token, num_rows);
+    float sum = 0;
+    for (int i = 0; row >= 0 && i < norms.num_squares; i++) sum += norms.squares[(size_t)row * norms.num_squares + i];
+    roots[token] = rsqrtf(sum / cols + eps);
+  }
+  __syncthreads();
+}
+
+// Leaves the block's part of the sums of squares, of which a lane has those of the tokens 2t and 2t+1 of the j-th 8 for its
+// rows of W. All threads call it.
+template <int TOKENS>
+__device__ __forceinline__ void leave_squares(const float (&square)[TOKENS / 8][2], float* parts, int num_rows) {
+  __shared__ float sums[TILE_THREADS / 32][TOKENS];
+  int lane = threadIdx.x % 32, token = threadIdx.x, row = blockIdx.z * TOKENS + token;
+#pragma unroll
+  for (int j = 0; j < TOKENS / 8; j++)
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      float s = square[j][i];
+      s += __shfl_xor_sync(0xffffffffu, s, 4);
+      s += __shfl_xor_sync(0xffffffffu, s, 8);
+      s += __shfl_xor_sync(0xffffffffu, s, 16);
+      if (lane < 4) sums[threadIdx.x / 32][8 * j + 2 * lane + i] = s;
+    }
+  __syncthreads();
+  if (token < TOKENS && row < num_rows) {
+    float sum = 0;
+    for (int warp = 0; warp < TILE_THREADS / 32; warp++) sum += sums[warp][token];
+    parts[(size_t)row * gridDim.x + blockIdx.x] = sum;
+  }
+}
+
+// NORM: x is normed on the way by norm; otherwise, as norms say.
 template <int TOKENS, int STEP, bool NORM>
-__device__ __forceinline__ void multiply_tokens(PRODUCT_PARAMETERS) {
+__device__ __forceinline__ void multiply_tokens(PRODUCT_PARAMETERS, const Norms& norms) {
   DYN_SMEM(uint8_t, shared);
   int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
   bool gated = is_gated(mode);
@@ -200,10 +238,13 @@ __device__ __forceinline__ void multiply_tokens(PRODUCT_PARAMETERS) {
   }
   constexpr int SUMS = sizeof(sums) / sizeof(float);
   if (!sum_parts(*(float(*)[SUMS])&sums, partials, counters)) return;
-  float factor[TOKENS / 8][2];  // of the tokens 2t and 2t+1
+  __shared__ float roots[NORM ? 1 : TOKENS];
+  if (!NORM && norms.squares) find_roots<TOKENS>(roots, norms, row_list, num_rows, cols, eps);
+  float factor[TOKENS / 8][2], square[TOKENS / 8][2] = {};  // of the tokens 2t and 2t+1
 #pragma unroll
   for (int j = 0; j < TOKENS / 8; j++) {
     factor[j][0] = factor[j][1] = 1;
+    if (!NORM && norms.squares) factor[j][0] = roots[8 * j + 2 * t], factor[j][1] = roots[8 * j + 2 * t + 1];
     if (NORM && norm) {
       float s = sums.square[j];  // the four lanes of a token have a quarter of its columns each
       s += __shfl_xor_sync(0xffffffffu, s, 1);
@@ -224,7 +265,12 @@ __device__ __forceinline__ void multiply_tokens(PRODUCT_PARAMETERS) {
       for (int i = 0; i < 2; i++) {
         int row = rows.row(warp * 32 + i * 16 + c / 2 * 8 + g);
         if (row >= rows.mat->rows || (gated && i == 1)) continue;
-        finish(rows.mat, row, token, sums.d[i][j][c] * f, gated ? sums.d[1][j][c] * f : 0.f, mode, softcap, not_finite);
+        float y = finish(rows.mat, row, token, sums.d[i][j][c] * f, gated ? sums.d[1][j][c] * f : 0.f, mode, softcap, not_finite);
+        if (!NORM && norms.next) {
+          norms.scaled[(size_t)token * rows.mat->rows + row] = y * norms.next[row];
+          square[j][c & 1] += y * y;
+        }
       }
     }
+  if (!NORM && norms.next) leave_squares<TOKENS>(square, norms.parts, num_rows);
 }

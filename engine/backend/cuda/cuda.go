@@ -34,6 +34,9 @@ type Backend struct {
 	library   library // cuBLASLt, if it is used
 	// Memory of zeros that kernels share.
 	matMulScratch, decodeScratch driver.Ptr
+	squares                      driver.Ptr // float32 [MaxRows, squaresParts], of the product that ran last
+	squaresParts                 int
+	theirs                       func(*op) bool // libraryTakes, made once
 
 	// The step: set by Begin, read until Sync or Queue.
 	batch *backend.Batch
@@ -106,6 +109,7 @@ func open(o Options) (b *Backend, err error) {
 		return nil, fmt.Errorf("cuda backend: %w", err)
 	}
 	b = &Backend{options: o, device: device, products: make(map[productKey]*kernels.Product)}
+	b.theirs = b.libraryTakes
 	if err := b.entered(b.prepare); err != nil {
 		return nil, fmt.Errorf("cuda backend: %w", errors.Join(err, b.Close()))
 	}

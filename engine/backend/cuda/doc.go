@@ -5,8 +5,8 @@
 // # A step
 //
 // The operations that a model names are recorded as a list (list.go) and fused by
-// a peephole (fuse.go): a norm goes into the product that reads it or into what ends
-// the branch before it, and what stands between a layer's products and its attention
+// a peephole (fuse.go): a norm goes into the product that reads it, into what ends the
+// branch before it, or half into each, and what stands between a layer's products and its attention
 // goes into the attention of single rows. Sync
 // then uploads the step's integers by one copy, launches the list, fetches the
 // logits by one copy, and waits for an event.

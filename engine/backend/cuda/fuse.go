@@ -1,5 +1,11 @@
 package cuda
 
+import (
+	"slices"
+
+	kernels "github.com/wasmeter/wasmeter/kernels/cuda"
+)
+
 // conditions are what a step's rows allow.
 type conditions struct {
 	// few: the products of the rows norm their input themselves, as those of few rows do;
@@ -7,6 +13,12 @@ type conditions struct {
 	few, fewSampled bool
 	// singles: all attention is that of single rows, which finishes its heads itself.
 	singles bool
+	// tiled: products whose matrices are not float32 can leave a norm of their result to
+	// the next product but for its roots, as those of many rows do.
+	tiled bool
+	// theirs tells of which products another library's kernels are, which know no norm.
+	// Nil: none.
+	theirs func(*op) bool
 }
 
 // fuse appends to fused what the list does in fewer launches, and returns it. Only
@@ -14,6 +26,7 @@ type conditions struct {
 //
 //	norm, product                      → product with the norm
 //	addNorm, norm                      → addNormNorm
+//	addProduct, norm, product          → addProductNorm, product
 //	head norms, rotates, store         → finishHeads
 //	head norms, rotates, store, attend → finishAttend
 func fuse(fused, list []op, c conditions) []op {
@@ -27,6 +40,11 @@ func fuse(fused, list []op, c conditions) []op {
 		case addNorm:
 			if with, ok := addedNorm(list); ok {
 				o, n = with, 2
+			}
+		case addProduct:
+			if with, next, ok := normedBetween(list, c); ok {
+				fused = append(fused, with)
+				o, n = next, 3
 			}
 		default:
 			if with, length := finishedHeads(list); length > 0 {
@@ -74,6 +92,31 @@ func addedNorm(list []op) (op, bool) {
 	}
 	o.kind, o.dst[1], o.w[1] = addNormNorm, next.dst[0], next.w[0]
 	return o, true
+}
+
+// normedBetween makes two operations of an addProduct at the head of the list, the norm
+// of its result behind it, and the product of that.
+func normedBetween(list []op, c conditions) (first, second op, ok bool) {
+	if len(list) < 3 || !c.tiled {
+		return op{}, op{}, false
+	}
+	first, second = list[0], list[2]
+	between := &list[1]
+	normed := between.dst[0]
+	switch {
+	case between.kind != norm, between.x != first.dst[0], normed == first.dst[0], normed == first.x:
+		return op{}, op{}, false
+	case second.kind != product && second.kind != gatedProduct, second.x != normed, second.overwrites(normed), !dead(normed, list[3:]):
+		return op{}, op{}, false
+	case first.w[0].layout.Format == kernels.F32, slices.ContainsFunc(second.w[:], func(w *weight) bool { return w != nil && w.layout.Format == kernels.F32 }):
+		return op{}, op{}, false
+	}
+	if c.theirs != nil && (c.theirs(&list[0]) || c.theirs(&list[2])) {
+		return op{}, op{}, false
+	}
+	first.kind, first.dst[1], first.norm = addProductNorm, normed, between.w[0]
+	second.rootless, second.eps = true, between.eps
+	return first, second, true
 }
 
 // finishedAttention makes one operation of finishHeads and the attention of its

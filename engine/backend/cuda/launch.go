@@ -46,6 +46,10 @@ func (b *Backend) launch(o *op) error {
 		return k.MatMul(s, b.products[b.productKey(o)], b.input(o, n.rows))
 	case addProduct:
 		return k.AddMatMul(s, b.products[b.productKey(o)], b.input(o, n.rows))
+	case addProductNorm:
+		return k.AddMatMulNorm(s, b.products[b.productKey(o)], b.input(o, n.rows), kernels.NextNorm{
+			Weights: o.norm.ptr(), Scaled: o.dst[1].ptr(), Squares: b.squares,
+		})
 	case gatedProduct:
 		gate := kernels.SiLU
 		if o.act == backend.GELU {
@@ -79,7 +83,14 @@ func (b *Backend) launch(o *op) error {
 
 // input is what a product multiplies.
 func (b *Backend) input(o *op, rows int) kernels.Input {
-	return kernels.Input{X: o.x.ptr(), Rows: rows, Norm: o.norm.ptr(), Eps: o.eps, Scratch: b.matMulScratch}
+	in := kernels.Input{X: o.x.ptr(), Rows: rows, Eps: o.eps, Scratch: b.matMulScratch}
+	switch {
+	case o.rootless:
+		in.Squares, in.Parts = b.squares, kernels.NormParts(o.x.cols)
+	case o.kind != addProductNorm: // whose norm is that of its result
+		in.Norm = o.norm.ptr()
+	}
+	return in
 }
 
 // attention is the layer of an operation that attends.

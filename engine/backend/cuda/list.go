@@ -26,6 +26,9 @@ const (
 	product
 	// addProduct: dst[0] += x·w[0]ᵀ.
 	addProduct
+	// addProductNorm: addProduct, and then dst[1] = dst[0] ⊙ norm, with which dst[0]'s RMS
+	// norm is done but for the rows' roots.
+	addProductNorm
 	// gatedProduct: dst[0] = act(x·w[0]ᵀ) ⊙ (x·w[1]ᵀ). With norm, x is normed first.
 	gatedProduct
 	// headNorm: each head of x becomes its RMS norm · w[0].
@@ -49,7 +52,7 @@ const (
 )
 
 var kindNames = [...]string{
-	embed: "embed", norm: "norm", addNorm: "add norm", addNormNorm: "add norm, norm", product: "product", addProduct: "add product", gatedProduct: "gated product",
+	embed: "embed", norm: "norm", addNorm: "add norm", addNormNorm: "add norm, norm", product: "product", addProduct: "add product", addProductNorm: "add product, norm", gatedProduct: "gated product",
 	headNorm: "head norm", rotate: "rotate", store: "store", finishHeads: "finish heads", attend: "attend", finishAttend: "finish heads and attend", logits: "logits",
 	draw: "draw",
 }
@@ -67,6 +70,7 @@ type op struct {
 
 	dst        [maxShared]*tensor
 	x          *tensor
+	rootless   bool // x is addProductNorm's: it is still to be divided by its rows' roots
 	w, bias    [maxShared]*weight
 	norm       *weight // of x, or of its heads; nil: none
 	kNorm      *weight // of the keys' heads
@@ -93,7 +97,7 @@ func (o *op) reads(t *tensor) bool {
 	switch {
 	case o.x == t, o.keys == t, o.vals == t:
 		return true
-	case o.kind == addNorm, o.kind == addNormNorm, o.kind == addProduct:
+	case o.kind == addNorm, o.kind == addNormNorm, o.kind == addProduct, o.kind == addProductNorm:
 		return o.dst[0] == t
 	}
 	return false
@@ -104,7 +108,7 @@ func (o *op) overwrites(t *tensor) bool {
 	switch o.kind {
 	case embed, norm, product, gatedProduct, attend, finishAttend:
 		return o.dst[0] == t || o.dst[1] == t || o.dst[2] == t
-	case addNormNorm:
+	case addNormNorm, addProductNorm:
 		return o.dst[1] == t
 	}
 	return false

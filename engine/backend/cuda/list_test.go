@@ -11,6 +11,7 @@ import (
 	"github.com/wasmeter/wasmeter/engine/backend/backendtest"
 	"github.com/wasmeter/wasmeter/engine/gguf"
 	"github.com/wasmeter/wasmeter/engine/model"
+	kernels "github.com/wasmeter/wasmeter/kernels/cuda"
 )
 
 // recording is a backend that records and computes nothing.
@@ -100,6 +101,24 @@ func TestLaunchesOfLayers(t *testing.T) {
 	}
 }
 
+// TestLaunchesOfManyRows: with weights of few bits, the norms of many rows cost no
+// launch but the first and the last of a step.
+func TestLaunchesOfManyRows(t *testing.T) {
+	ops, layers := llms[0].list(t), llms[0].layers
+	for _, step := range []struct {
+		name       string
+		conditions conditions
+		want       int
+	}{
+		{"of single rows", conditions{singles: true, tiled: true}, 2 + 5*layers + 2},
+		{"of prompts", conditions{fewSampled: true, tiled: true}, 2 + 6*layers + 1},
+	} {
+		if got := fuse(nil, ops, step.conditions); len(got) != step.want {
+			t.Errorf("%s: %d launches, want %d: %v", step.name, len(got), step.want, got)
+		}
+	}
+}
+
 // TestStepsAreRecordedAlike: two steps of a model give lists that are equal, by which
 // a captured graph is found again, and recording them allocates nothing.
 func TestStepsAreRecordedAlike(t *testing.T) {
@@ -150,6 +169,9 @@ type machine struct {
 	holds map[*tensor]uint64
 	cache map[int]uint64 // by layer
 	out   []uint64
+	// What the last addProductNorm left: its result, and the norm's weights.
+	squared  uint64
+	scaledBy *weight
 }
 
 var seed = maphash.MakeSeed()
@@ -163,6 +185,16 @@ func (m *machine) normed(x uint64, w *weight, eps float32) uint64 {
 		return x
 	}
 	return symbol("norm", x, id(w), eps)
+}
+
+// input is what a product multiplies. What lacks its roots is worth nothing but to the
+// product that finds the squares of the same rows.
+func (m *machine) input(o *op) uint64 {
+	x := m.holds[o.x]
+	if o.rootless && x == symbol("scaled", id(m.scaledBy)) {
+		return m.normed(m.squared, m.scaledBy, o.eps)
+	}
+	return m.normed(x, o.norm, o.eps)
 }
 
 func (m *machine) run(ops []op) {
@@ -181,7 +213,7 @@ func (m *machine) run(ops []op) {
 			m.holds[o.dst[0]] = y
 			m.holds[o.dst[1]] = m.normed(y, o.w[1], o.eps)
 		case product:
-			in := m.normed(x, o.norm, o.eps)
+			in := m.input(o)
 			for j, dst := range o.dst {
 				if dst != nil {
 					m.holds[dst] = symbol("product", in, id(o.w[j]), id(o.bias[j]))
@@ -189,8 +221,12 @@ func (m *machine) run(ops []op) {
 			}
 		case addProduct:
 			m.holds[o.dst[0]] = symbol("add", m.holds[o.dst[0]], symbol("product", x, id(o.w[0])))
+		case addProductNorm:
+			y := symbol("add", m.holds[o.dst[0]], symbol("product", x, id(o.w[0])))
+			m.holds[o.dst[0]], m.holds[o.dst[1]] = y, symbol("scaled", id(o.norm))
+			m.squared, m.scaledBy = y, o.norm
 		case gatedProduct:
-			m.holds[o.dst[0]] = symbol("gated", m.normed(x, o.norm, o.eps), id(o.w[0]), id(o.w[1]), o.act)
+			m.holds[o.dst[0]] = symbol("gated", m.input(o), id(o.w[0]), id(o.w[1]), o.act)
 		case headNorm:
 			m.holds[o.x] = symbol("heads", x, id(o.w[0]), o.eps)
 		case rotate:
@@ -244,6 +280,9 @@ func TestFusedListsDoTheSame(t *testing.T) {
 		for i := range weights {
 			weights[i] = &weight{}
 			weights[i].layout.Cols = 64
+			if i < 2 {
+				weights[i].layout.Format = kernels.Q8_0
+			}
 		}
 		kv := &cache{shape: backend.KVShape{HeadDim: 64}}
 		ropes := []backend.Rope{{Dims: 2, Freqs: []float32{1}}, {Dims: 2, Freqs: []float32{2}}}
@@ -286,7 +325,16 @@ func TestFusedListsDoTheSame(t *testing.T) {
 			case 6:
 				l.Attend(T(), T(), kv, rng.IntN(2), 1, 0)
 			case 7:
-				l.AddMatMul(T(), W(), T())
+				y, normed := T(), T()
+				l.AddMatMul(y, W(), T())
+				if rng.IntN(3) > 0 {
+					l.Norm(normed, y, W(), float32(rng.IntN(2)))
+					if rng.IntN(2) == 0 {
+						l.MatMul([]backend.Tensor{T()}, []backend.Weight{W()}, nil, normed)
+					} else {
+						l.GatedMatMul(T(), W(), W(), normed, backend.SiLU)
+					}
+				}
 			case 8:
 				y := T()
 				l.AddNorm(y, T(), W(), 1)
@@ -297,7 +345,7 @@ func TestFusedListsDoTheSame(t *testing.T) {
 		}
 		l.add(op{kind: logits, w: [maxShared]*weight{W()}, x: T()})
 		for _, normed := range []bool{false, true} {
-			fused := fuse(nil, l.ops, conditions{few: normed, fewSampled: rng.IntN(2) == 0, singles: rng.IntN(2) == 0})
+			fused := fuse(nil, l.ops, conditions{few: normed, fewSampled: rng.IntN(2) == 0, singles: rng.IntN(2) == 0, tiled: rng.IntN(2) == 0})
 			if got, want := run(fused), run(l.ops); !slices.Equal(got, want) {
 				t.Fatalf("fused to %+v:\ngot  %v\nwant %v, of %+v", fused, got, want, l.ops)
 			}

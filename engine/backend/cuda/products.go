@@ -19,7 +19,7 @@ type productKey struct {
 // isProduct tells whether an operation is a matrix product.
 func (o *op) isProduct() bool {
 	switch o.kind {
-	case product, addProduct, gatedProduct, logits:
+	case product, addProduct, addProductNorm, gatedProduct, logits:
 		return true
 	}
 	return false
@@ -38,6 +38,11 @@ func (b *Backend) productKey(o *op) productKey {
 func (b *Backend) describe(ops []op) error {
 	for i := range ops {
 		o := &ops[i]
+		if o.kind == addProductNorm {
+			if err := b.makeRoomForSquares(o.dst[0].cols); err != nil {
+				return fmt.Errorf("%v: %w", o, err)
+			}
+		}
 		switch {
 		case o.isProduct():
 			key := b.productKey(o)
@@ -60,6 +65,21 @@ func (b *Backend) describe(ops []op) error {
 			o.rope.data = uint64(p)
 		}
 	}
+	return nil
+}
+
+// makeRoomForSquares takes the memory for the sums of squares of rows of so many values,
+// which each product leaves to the next.
+func (b *Backend) makeRoomForSquares(cols int) error {
+	parts := kernels.NormParts(cols)
+	if parts <= b.squaresParts {
+		return nil
+	}
+	p, err := b.memory.take(4 * int64(b.options.MaxRows) * int64(parts))
+	if err != nil {
+		return err
+	}
+	b.squares, b.squaresParts = p, parts
 	return nil
 }
 

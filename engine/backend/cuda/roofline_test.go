@@ -83,7 +83,7 @@ func (m *llm) list(t testing.TB) []op {
 // step is the fused list of a decode step.
 func (m *llm) step(t *testing.T, rows int) []op {
 	few := rows <= 16 // kernels.MaxNormRows
-	return fuse(nil, m.list(t), conditions{few: few, fewSampled: few, singles: true})
+	return fuse(nil, m.list(t), conditions{few: few, fewSampled: few, singles: true, tiled: !few})
 }
 
 // cost is what an operation must move and compute at least: each weight, key and value
@@ -101,7 +101,11 @@ func (o *op) cost(rows, context int) (bytes, flops float64) {
 	if o.x != nil {
 		bytes += 4 * float64(rows) * float64(o.x.cols)
 	}
-	for _, t := range []*tensor{o.dst[0], o.keys, o.vals} {
+	written := o.dst[:1]
+	if o.kind == addNormNorm || o.kind == addProductNorm {
+		written = o.dst[:2]
+	}
+	for _, t := range append([]*tensor{o.keys, o.vals}, written...) {
 		if t != nil {
 			bytes += 4 * float64(rows) * float64(t.cols)
 		}

@@ -37,7 +37,7 @@ func (b *Backend) start(f *flight) error {
 	if known == nil || known.exec == nil {
 		b.fused = fuse(b.fused[:0], b.ops, conditions{
 			few: b.shape.rows <= kernels.MaxNormRows, fewSampled: b.shape.sampled <= kernels.MaxNormRows, singles: b.shape.runs == 0,
-			tiled: b.shape.rows > kernels.MaxNormRows && b.library.lt == nil,
+			tiled: b.shape.rows > kernels.MaxNormRows, theirs: b.theirs,
 		})
 		if err := b.describe(b.fused); err != nil {
 			return err

@@ -18,8 +18,10 @@ type product struct {
 	cols    int
 	x       int // rows of x
 	normed  bool
-	bias    bool
-	mode    productMode
+	// rootless: normed, where x is scaled by the norm's weights already.
+	rootless bool
+	bias     bool
+	mode     productMode
 }
 
 type productMode string
@@ -27,6 +29,7 @@ type productMode string
 const (
 	setting  productMode = "set"
 	adding   productMode = "add"
+	norming  productMode = "add, with a norm behind"
 	silu     productMode = "silu gated"
 	gelu     productMode = "gelu gated"
 	choosing productMode = "chosen rows"
@@ -38,6 +41,9 @@ func (p product) String() string {
 	s := fmt.Sprintf("%v %s, rows %v, cols %d, x %d", p.formats, p.mode, p.rows, p.cols, p.x)
 	if p.normed {
 		s += ", normed"
+	}
+	if p.rootless {
+		s += " but for the roots"
 	}
 	if p.bias {
 		s += ", bias"
@@ -131,6 +137,10 @@ func (p product) run(b *Bench) error {
 		norm = b.Normal(p.cols, 1)
 		in.Norm = b.Floats(norm)
 	}
+	if p.rootless {
+		in.Norm = 0
+		in.X, in.Squares, in.Parts = scaledRows(b, x, norm)
+	}
 	var call cuda.Product
 	var want, bounds [][]float64
 	var before [][]float32
@@ -161,6 +171,10 @@ func (p product) run(b *Bench) error {
 	call.Encode(table)
 	call.Table = b.Bytes(table)
 
+	var next *nextNorm
+	if p.mode == norming {
+		next = newNextNorm(b, p.x, p.rows[0])
+	}
 	// Twice, as the second finds what the first left in the scratch. What is added is
 	// there twice then.
 	for range 2 {
@@ -169,6 +183,8 @@ func (p product) run(b *Bench) error {
 			b.Do(b.Kernels.MatMul(b.Stream, &call, in))
 		case adding:
 			b.Do(b.Kernels.AddMatMul(b.Stream, &call, in))
+		case norming:
+			b.Do(b.Kernels.AddMatMulNorm(b.Stream, &call, in, next.onDevice))
 		case silu:
 			b.Do(b.Kernels.GatedMatMul(b.Stream, &call, in, cuda.SiLU))
 		case gelu:
@@ -180,6 +196,9 @@ func (p product) run(b *Bench) error {
 		if err := compareWithin(got, want[i], bounds[i], call.Matrices[i].Rows); err != nil {
 			return fmt.Errorf("matrix %d: %w", i, err)
 		}
+		if next != nil {
+			return next.check(b, got)
+		}
 	}
 	return nil
 }
@@ -187,7 +206,7 @@ func (p product) run(b *Bench) error {
 // finish turns sums into what the mode makes of them.
 func (p product) finish(call *cuda.Product, before [][]float32, want, bounds *[][]float64) {
 	switch p.mode {
-	case adding:
+	case adding, norming:
 		for i, y := range before {
 			for j, v := range y {
 				(*want)[i][j] = float64(v) + 2*(*want)[i][j]
@@ -262,6 +281,7 @@ func matMulCases() []Case {
 			product{formats: mixed[1:], rows: []int{40, 40}, cols: 512, x: x, mode: gelu},
 			product{formats: []cuda.Format{cuda.F32, cuda.Q4_0}, rows: []int{40, 40}, cols: 512, x: x, mode: setting})
 	}
+	list = append(list, normProducts()...)
 	var cases []Case
 	for _, p := range list {
 		cases = append(cases, Case{p.kernel(), p.String(), p.run})
