@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -20,10 +21,19 @@ var (
 	comments = regexp.MustCompile(`//[^\n]*`)
 )
 
+// sourceFolder is kernels/cuda, wherever the tests run.
+func sourceFolder(t *testing.T) string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		t.Fatal("the path of this test's source is not in the program")
+	}
+	return filepath.Join(filepath.Dir(file), "..")
+}
+
 // sourceKernels returns the listed kernels of all sources, and the declared ones as
 // patterns.
 func sourceKernels(t *testing.T) (listed map[string]bool, declared map[string]string) {
-	files, err := filepath.Glob("../*.cu")
+	files, err := filepath.Glob(filepath.Join(sourceFolder(t), "*.cu"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("sources: got %d, %v", len(files), err)
 	}

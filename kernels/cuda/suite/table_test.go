@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 		fmt.Fprintf(&made, "| `%s` | %d | %d | %s |\n", name, cases[name], speeds[name], used)
 	}
 
-	path := filepath.Join("..", "README.md")
+	path := filepath.Join(sourceFolder(t), "README.md")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
