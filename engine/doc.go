@@ -10,7 +10,8 @@
 //  3. adds tokens that are guessed, where checking them pays (speculation.go),
 //     fills a batch of integers (batch.go) and has the model compute it,
 //  4. samples a token for each sequence that caught up, and more where guesses
-//     were right,
+//     were right (draw.go), unless the device does so: then the next step is planned
+//     and queued meanwhile, if it can be foreseen (flight.go),
 //  5. decides text and ends (stop.go), and puts the outputs into the streams'
 //     mailboxes (stream.go), where the readers find them.
 //

@@ -11,6 +11,13 @@
 // then uploads the step's integers by one copy, launches the list, fetches the
 // logits by one copy, and waits for an event.
 //
+// Where the batch says how its tokens are drawn, Queue takes the place of Sync: the
+// draws are uploaded with the integers (draws.go), the kernels that draw are the end of
+// the list, and Wait fetches the tokens (draw.go). Two steps may be under way, each with
+// memory of its own on the host (flight.go). On the device they follow each other in one
+// stream and share all memory; so the second finds what the first has drawn, and
+// computes tokens that the host does not know.
+//
 // A step in which every sequence has one row, or a few whose guesses are checked, and
 // all give logits is a decode step: each row attends by itself, with the table of its
 // sequence. It is padded to a power of two of rows and captured as a graph, which later

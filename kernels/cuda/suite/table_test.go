@@ -23,7 +23,7 @@ const (
 
 // inSteps are the kernels that steps of a model launch: what engine/backend/cuda's
 // launch.go calls, for models of any kind.
-var inSteps = []string{"embed", "rms_norm", "rms_norm_add", "rms_norm_add_norm", "finish_heads", "attend_", "matmul_"}
+var inSteps = []string{"embed", "rms_norm", "rms_norm_add", "rms_norm_add_norm", "finish_heads", "attend_", "matmul_", "sample_"}
 
 // TestTable: README.md has a row for each kernel and for nothing else, and each kernel has
 // at least as many cases and timed sizes as its row says.
