@@ -7,5 +7,5 @@
 // memory nor its stack. That is why no engine of others is used here, see RATIONALE.md.
 //
 // Left out, with an error that says so: inheritance, imports, recursive loops, the do and with statements, star arguments, integers beyond
-// 64 bits, keys of a dict that are no strings. A tuple prints like a list.
+// 64 bits, lists as keys of a dict. A tuple prints like a list, and what map and select give is a list too.
 package jinja

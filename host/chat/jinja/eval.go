@@ -28,11 +28,10 @@ type dictNode struct{ keys, values []expression }
 func (n *dictNode) eval(r *run) Value {
 	d := NewDict()
 	for i, x := range n.keys {
-		key, ok := r.eval(x).(string)
-		if !ok {
-			return r.fail("a key of a mapping is no string; others are not supported in chat templates")
+		key := r.eval(x)
+		if !d.set(key, r.eval(n.values[i])) {
+			return r.fail("a key of a mapping is %s; chat templates take none, booleans, numbers and strings", kindOf(key))
 		}
-		d.Set(key, r.eval(n.values[i]))
 	}
 	return d
 }
@@ -129,11 +128,9 @@ func (r *run) contains(container, v Value) bool {
 			}
 		}
 	case *Dict:
-		key, ok := v.(string)
-		_, found := c.get(key)
-		return ok && found
-	case Undefined:
-		r.undefined(c)
+		_, found := c.get(v)
+		return found
+	case Undefined: // jinja2's is empty
 	default:
 		r.fail("%s holds nothing that could be in it", kindOf(c))
 	}

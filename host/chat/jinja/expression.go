@@ -315,7 +315,8 @@ func (p *parser) filter(x expression) expression {
 	t := p.peek()
 	n := &filterNode{x: x, name: p.name()}
 	if n.filter = filters[n.name]; n.filter == nil {
-		p.fail(t, "unknown filter %q", n.name)
+		p.unknown(t, "filter")
+		n.filter = func(r *run, _ Value, _ args) Value { return r.fail("unknown filter %q", n.name) }
 	}
 	if p.is(kindOperator, "(") {
 		n.arguments = p.arguments()
@@ -323,15 +324,22 @@ func (p *parser) filter(x expression) expression {
 	return n
 }
 
+// unknown is a filter or a test that there is none of. Inside of an if it fails when it is used, as in jinja2: templates ask for
+// the filters of other engines in branches that are not taken.
+func (p *parser) unknown(t token, what string) {
+	if p.ifs == 0 || t.kind != kindName {
+		p.fail(t, "unknown %s %q", what, t.text)
+	}
+}
+
 func (p *parser) test(x expression) expression {
 	n := &testNode{x: x, negated: p.take(kindName, "not")}
 	t := p.next()
 	n.name = t.text
-	if t.kind != kindName && t.kind != kindOperator || tests[n.name] == nil {
-		p.fail(t, "unknown test %q", n.name)
-		return n
+	if n.test = tests[n.name]; n.test == nil {
+		p.unknown(t, "test")
+		n.test = func(r *run, _ Value, _ args) bool { r.fail("unknown test %q", n.name); return false }
 	}
-	n.test = tests[n.name]
 	switch next := p.peek(); {
 	case p.is(kindOperator, "("):
 		n.arguments = p.arguments()

@@ -17,7 +17,7 @@ func init() {
 		"items": func(r *run, v Value, _ args) Value {
 			switch v := v.(type) {
 			case *Dict:
-				return r.pairs(v, v.keys)
+				return r.pairs(v)
 			case Undefined:
 				return List{}
 			}
@@ -41,7 +41,7 @@ func init() {
 		"indent": indent,
 		"join": func(r *run, v Value, a args) Value {
 			if attribute := a.get(1, "attribute", nil); attribute != nil {
-				v = r.mapped(v, args{named: &Dict{[]string{"attribute"}, map[string]Value{"attribute": attribute}}})
+				v = r.mapped(v, args{named: &Dict{members: []member{{"attribute", attribute}}}})
 			}
 			return r.join(v, r.print(a.get(0, "d", "")))
 		},
@@ -140,7 +140,7 @@ func length(r *run, v Value) Value {
 	case List:
 		return int64(len(v))
 	case *Dict:
-		return int64(len(v.keys))
+		return int64(len(v.members))
 	case Undefined:
 		return int64(0)
 	}
@@ -214,7 +214,7 @@ func dictSort(r *run, v Value, a args) Value {
 	if a.get(1, "by", "key") == "value" {
 		at = 1
 	}
-	pairs, _ := r.pairs(d, d.keys).(List)
+	pairs, _ := r.pairs(d).(List)
 	return r.sortBy(pairs, func(v Value) Value { return r.folded(v.(List)[at], a, 0) }, truth(a.get(2, "reverse", false)))
 }
 
@@ -268,6 +268,9 @@ func (r *run) attribute(v Value, path Value) Value {
 
 // mapped is each item's attribute, or what a filter makes of it.
 func (r *run) mapped(v Value, a args) Value {
+	if !truth(v) { // none, too, which no loop takes
+		return List{}
+	}
 	items, _ := r.items(v)
 	var filter func(*run, Value, args) Value
 	attribute, byAttribute := a.named.get("attribute")
@@ -300,6 +303,9 @@ func (r *run) mapped(v Value, a args) Value {
 
 // selected are the items for which a test, or being true, has the outcome wanted. With byAttribute a member is tested.
 func (r *run) selected(v Value, a args, byAttribute, wanted bool) Value {
+	if !truth(v) { // none, too, which no loop takes
+		return List{}
+	}
 	items, _ := r.items(v)
 	var attribute Value
 	if byAttribute {

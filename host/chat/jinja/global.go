@@ -7,7 +7,7 @@ func init() {
 	globals = make(map[string]*Function)
 	for name, call := range map[string]func(*run, args) Value{
 		"range":     rangeOf,
-		"namespace": func(r *run, a args) Value { return &namespace{r.dict(a).values} },
+		"namespace": func(r *run, a args) Value { return &namespace{r.dict(a)} },
 		"dict":      func(r *run, a args) Value { return r.dict(a) },
 		"joiner":    joiner,
 		"cycler": func(r *run, a args) Value {
@@ -37,11 +37,11 @@ func (r *run) dict(a args) *Dict {
 			r.fail("a mapping is made of %s", kindOf(source))
 			return d
 		}
-		if !r.spend(itemCost * len(members.keys)) {
+		if !r.spend(itemCost * len(members.members)) {
 			return d
 		}
-		for name, v := range members.All() {
-			d.Set(name, v)
+		for _, m := range members.members {
+			d.set(m.key, m.value)
 		}
 	}
 	return d

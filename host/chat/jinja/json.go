@@ -75,18 +75,40 @@ func (e *encoder) encode(v Value, line string) {
 	case List:
 		e.members("[", "]", len(v), line, func(i int, line string) { e.encode(v[i], line) })
 	case *Dict:
-		keys := v.keys
-		if e.sorted && e.r.spend(stepCost*len(keys)) {
-			keys = slices.Sorted(slices.Values(keys))
+		members := v.members
+		if e.sorted && e.r.spend(stepCost*len(members)) {
+			members = slices.SortedStableFunc(slices.Values(members), e.order)
 		}
-		e.members("{", "}", len(keys), line, func(i int, line string) {
-			e.quote(keys[i])
+		e.members("{", "}", len(members), line, func(i int, line string) {
+			e.name(members[i].key)
 			e.add(e.key)
-			e.encode(v.values[keys[i]], line)
+			e.encode(members[i].value, line)
 		})
 	default:
 		e.r.fail("tojson of %s", kindOf(v))
 	}
+}
+
+// order is by keys.
+func (e *encoder) order(a, b member) int {
+	switch {
+	case e.r.less(a.key, b.key):
+		return -1
+	case e.r.less(b.key, a.key):
+		return 1
+	}
+	return 0
+}
+
+// name writes a key, which is a string in JSON.
+func (e *encoder) name(key Value) {
+	if text, ok := key.(string); ok {
+		e.quote(text)
+		return
+	}
+	e.add(`"`)
+	e.encode(key, "")
+	e.add(`"`)
 }
 
 // members writes what is inside of brackets.

@@ -35,7 +35,7 @@ func (n *memberNode) eval(r *run) Value {
 	case *loop:
 		return v.member(n.name)
 	case *namespace:
-		if member, found := v.members[n.name]; found {
+		if member, found := v.members.get(n.name); found {
 			return member
 		}
 	case *cycler:
@@ -70,7 +70,7 @@ func (n *itemNode) eval(r *run) Value {
 	case Undefined:
 		return r.undefined(v)
 	case *Dict:
-		if member, found := v.get(name); found && isName {
+		if member, found := v.get(key); found {
 			return member
 		}
 	case List:

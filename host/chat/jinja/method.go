@@ -10,21 +10,20 @@ var dictMethods map[string]func(r *run, d *Dict, a args) Value
 
 func init() {
 	dictMethods = map[string]func(r *run, d *Dict, a args) Value{
-		"items": func(r *run, d *Dict, _ args) Value { return r.pairs(d, d.keys) },
+		"items": func(r *run, d *Dict, _ args) Value { return r.pairs(d) },
 		"keys": func(r *run, d *Dict, _ args) Value {
 			keys, _ := r.items(d)
 			return keys
 		},
 		"values": func(r *run, d *Dict, _ args) Value {
 			values, _ := r.items(d)
-			for i, key := range d.keys[:len(values)] {
-				values[i] = d.values[key]
+			for i := range values {
+				values[i] = d.members[i].value
 			}
 			return values
 		},
 		"get": func(_ *run, d *Dict, a args) Value {
-			key, _ := a.get(0, "key", nil).(string)
-			if v, found := d.get(key); found {
+			if v, found := d.get(a.get(0, "key", nil)); found {
 				return v
 			}
 			return a.get(1, "default", nil)
@@ -38,13 +37,13 @@ func init() {
 }
 
 // pairs are members as lists of key and value.
-func (r *run) pairs(d *Dict, keys []string) Value {
-	if !r.spend(4 * itemCost * len(keys)) {
+func (r *run) pairs(d *Dict) Value {
+	if !r.spend(4 * itemCost * len(d.members)) {
 		return Undefined{}
 	}
-	pairs := make(List, len(keys))
-	for i, key := range keys {
-		pairs[i] = List{key, d.values[key]}
+	pairs := make(List, len(d.members))
+	for i, m := range d.members {
+		pairs[i] = List{m.key, m.value}
 	}
 	return pairs
 }
@@ -88,6 +87,7 @@ var stringMethods = map[string]func(r *run, s string, a args) Value{
 		}
 		return runesBefore(s, i)
 	},
+	"format":  func(r *run, s string, a args) Value { return r.format(s, a) },
 	"join":    func(r *run, s string, a args) Value { return r.join(a.get(0, "iterable", nil), s) },
 	"isdigit": func(_ *run, s string, _ args) Value { return all(s, unicode.IsDigit) },
 	"isalpha": func(_ *run, s string, _ args) Value { return all(s, unicode.IsLetter) },

@@ -16,6 +16,7 @@ type parser struct {
 	source string
 	tokens []token
 	depth  int
+	ifs    int // around what is read
 	err    error
 
 	counted, lines int // bytes of the source in which lines were counted, and their number
@@ -183,6 +184,8 @@ func innermost(x expression) *captureNode {
 
 func (p *parser) ifBlock(t token) statement {
 	n := &ifNode{line: p.line(t)}
+	p.ifs++
+	defer func() { p.ifs-- }()
 	for {
 		condition := p.tuple(false)
 		p.finish()

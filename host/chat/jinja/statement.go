@@ -99,7 +99,7 @@ func (n *setNode) exec(r *run) jump {
 		r.fail("%s is no namespace, so that %s can't be set", n.targets[0], n.member)
 		return goOn
 	}
-	space.members[n.member] = v
+	space.members.Set(n.member, v)
 	return goOn
 }
 
@@ -130,12 +130,12 @@ func (r *run) items(v Value) (List, bool) {
 	case Undefined:
 		return nil, true
 	case *Dict:
-		if !r.spend(itemCost * len(v.keys)) {
+		if !r.spend(itemCost * len(v.members)) {
 			return nil, false
 		}
-		keys := make(List, len(v.keys))
-		for i, key := range v.keys {
-			keys[i] = key
+		keys := make(List, len(v.members))
+		for i, m := range v.members {
+			keys[i] = m.key
 		}
 		return keys, true
 	case string:
@@ -297,14 +297,13 @@ func (n *macroNode) pass(r *run, a args) {
 		}
 		return name == "caller"
 	}
-	if a.named != nil {
-		for name, v := range a.named.All() {
-			if !known(name) {
-				r.fail("%s has no parameter %s", n.name, name)
-				return
-			}
-			r.scope.set(name, v)
+	for _, m := range a.named.named() {
+		name, _ := m.key.(string)
+		if !known(name) {
+			r.fail("%s has no parameter %s", n.name, name)
+			return
 		}
+		r.scope.set(name, m.value)
 	}
 	for i, p := range n.parameters {
 		_, named := a.named.get(p.name)

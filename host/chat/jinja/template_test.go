@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func variables(t testing.TB, document []byte) map[string]Value {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader(document))
 	dec.UseNumber()
-	return decode(t, dec).(*Dict).values
+	return maps.Collect(decode(t, dec).(*Dict).All())
 }
 
 func render(source string, variables map[string]Value) (string, error) {

@@ -21,42 +21,6 @@ type Undefined struct {
 	of   expression // the same, if name is empty; nil for none
 }
 
-// Dict is a mapping that keeps the order of its keys.
-type Dict struct {
-	keys   []string
-	values map[string]Value
-}
-
-// NewDict makes an empty mapping.
-func NewDict() *Dict { return &Dict{values: make(map[string]Value)} }
-
-// Set adds or replaces a member. It is for whoever builds the mapping, before a template sees it.
-func (d *Dict) Set(key string, v Value) {
-	if _, found := d.values[key]; !found {
-		d.keys = append(d.keys, key)
-	}
-	d.values[key] = v
-}
-
-// All yields the members in order.
-func (d *Dict) All() func(yield func(string, Value) bool) {
-	return func(yield func(string, Value) bool) {
-		for _, key := range d.keys {
-			if !yield(key, d.values[key]) {
-				return
-			}
-		}
-	}
-}
-
-func (d *Dict) get(key string) (Value, bool) {
-	if d == nil {
-		return nil, false
-	}
-	v, found := d.values[key]
-	return v, found
-}
-
 // Function is what a template may call.
 type Function struct {
 	name string
@@ -80,7 +44,7 @@ func NewFunction(name string, call func(args []Value) (Value, error)) *Function 
 }
 
 // namespace is the one value that a template may change: its members are read and set, and it is never printed with them.
-type namespace struct{ members map[string]Value }
+type namespace struct{ members *Dict }
 
 // args are the arguments of a call.
 type args struct {
@@ -114,7 +78,7 @@ func truth(v Value) bool {
 	case List:
 		return len(v) > 0
 	case *Dict:
-		return len(v.keys) > 0
+		return len(v.members) > 0
 	}
 	return true
 }
@@ -194,11 +158,11 @@ func (r *run) equal(a, b Value) bool {
 		return true
 	case *Dict:
 		b, ok := b.(*Dict)
-		if !ok || len(a.keys) != len(b.keys) {
+		if !ok || len(a.members) != len(b.members) {
 			return false
 		}
-		for key, v := range a.All() {
-			if other, found := b.get(key); !found || !r.equal(v, other) {
+		for _, m := range a.members {
+			if other, found := b.get(m.key); !found || !r.equal(m.value, other) {
 				return false
 			}
 		}
@@ -293,13 +257,13 @@ func (w *writer) repr(v Value) {
 		w.add("]")
 	case *Dict:
 		w.add("{")
-		for i, key := range v.keys {
+		for i, m := range v.members {
 			if i > 0 {
 				w.add(", ")
 			}
-			w.repr(key)
+			w.repr(m.key)
 			w.add(": ")
-			w.repr(v.values[key])
+			w.repr(m.value)
 		}
 		w.add("}")
 	case *namespace:
@@ -368,7 +332,7 @@ func weight(v Value) int {
 	case List:
 		return itemCost * len(v)
 	case *Dict:
-		return itemCost * len(v.keys)
+		return itemCost * len(v.members)
 	}
 	return 0
 }
