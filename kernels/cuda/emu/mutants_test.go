@@ -67,6 +67,16 @@ var mutants = []mutant{
 		new: "      cp_async_wait<2>();",
 	},
 	{
+		name: "roots that are another warp's", file: "matmul_tile.cuh", unit: "matmul_tile", kernel: "matmul_tile",
+		old: "    roots[token] = rsqrtf(sum / cols + eps);\n  }\n  __syncthreads();\n",
+		new: "    roots[token] = rsqrtf(sum / cols + eps);\n  }\n",
+	},
+	{
+		name: "squares of one row of a lane's two", file: "matmul_tile.cuh", unit: "matmul_tile", kernel: "matmul_tile",
+		old: "square[j][c & 1] += y * y;",
+		new: "square[j][c & 1] = y * y;",
+	},
+	{
 		name: "a wrong mask", file: "matmul_tile.cuh", unit: "matmul_skinny", kernel: "matmul_skinny",
 		old: "s += __shfl_xor_sync(0xffffffffu, s, 2);",
 		new: "s += __shfl_xor_sync(0x0fffffffu, s, 2);",
