@@ -21,10 +21,13 @@ const (
 	metaBytes                                        = 28
 )
 
-// prefetchAhead is how far kernels read weights ahead, in bytes: the hardware stops at each
-// page. Only AVX-512 with one token, which reads as fast as memory allows, loses by it. See
-// RATIONALE.md: prefetching weights.
-const prefetchAhead = 2560
+// prefetchAhead is how far AVX2 reads ahead, into the first level of the caches, and
+// prefetchAhead512 how far products of AVX-512 with several tokens do, into the second, in
+// bytes: the hardware stops at each page. See RATIONALE.md: prefetching weights.
+const (
+	prefetchAhead    = 2560
+	prefetchAhead512 = 8192
+)
 
 func matMulFile() *file {
 	f := &file{}
@@ -150,9 +153,12 @@ func matMul(f *file, v form, t tile) {
 		f.op("MOVQ $%d, R14", superBlocks)
 	}
 	f.label("block")
-	if t.level == "AVX2" || t.level == "AVX512" && t.tokens > 1 {
-		for line := 0; line < v.blockBytes(); line += 64 {
+	for line := 0; line < v.blockBytes(); line += 64 {
+		switch {
+		case t.level == "AVX2":
 			f.op("PREFETCHT0 %d(SI)", prefetchAhead+line)
+		case t.level == "AVX512" && t.tokens > 1:
+			f.op("PREFETCHT1 %d(SI)", prefetchAhead512+line)
 		}
 	}
 	switch {
