@@ -22,6 +22,7 @@ import (
 // spellings are a model's control tokens, made ready to be found in text.
 type spellings struct {
 	first    [256]*node    // by first byte
+	leads    []byte        // the first bytes
 	suffixes [256][]string // proper ends of spellings, by first byte
 }
 
@@ -51,6 +52,7 @@ func newSpellings(specials []string) *spellings {
 func (s *spellings) add(special string) {
 	if s.first[special[0]] == nil {
 		s.first[special[0]] = &node{next: make(map[byte]*node)}
+		s.leads = append(s.leads, special[0])
 	}
 	n := s.first[special[0]]
 	for i := 1; i < len(special); i++ {
@@ -60,6 +62,20 @@ func (s *spellings) add(special string) {
 		n = n.next[special[i]]
 	}
 	n.end = true
+}
+
+// candidate is the first place in text, from i on, where a spelling may begin; the text's end if there is none.
+func (s *spellings) candidate(text string, i int) int {
+	if len(s.leads) == 1 { // < in most models
+		if at := strings.IndexByte(text[i:], s.leads[0]); at >= 0 {
+			return i + at
+		}
+		return len(text)
+	}
+	for i < len(text) && s.first[text[i]] == nil {
+		i++
+	}
+	return i
 }
 
 // match is the length of the longest spelling that text begins with, 0 for none, and how many bytes of text begin any.
@@ -98,7 +114,14 @@ func (g *guard) text(s string) string {
 	end := start + len(strings.TrimRightFunc(s[start:], unicode.IsSpace))
 	cuts := g.leadingCuts(s[start:end])
 	for i := start; i < end; i++ {
-		if len(cuts) > 0 && cuts[0] == i-start {
+		limit := end
+		if len(cuts) > 0 {
+			limit = start + cuts[0]
+		}
+		if i = g.spellings.candidate(s[:limit], i); i == end {
+			break
+		}
+		if i == limit {
 			mark(i)
 			cuts = cuts[1:]
 		}
@@ -139,7 +162,10 @@ func (g *guard) split(prompt string) []Piece {
 		}
 	}
 	start := 0
-	for i := 0; i < len(prompt); {
+	for i := 0; ; {
+		if i = g.spellings.candidate(prompt, i); i == len(prompt) {
+			break
+		}
 		whole, _ := g.spellings.match(prompt[i:])
 		if whole == 0 {
 			i++

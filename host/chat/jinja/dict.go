@@ -57,6 +57,9 @@ func (d *Dict) set(key, v Value) bool {
 		d.members[i].value = v
 		return true
 	}
+	if d.members == nil {
+		d.members = make([]member, 0, 4)
+	}
 	d.members = append(d.members, member{key, v})
 	if len(d.members) == maxScanned+1 {
 		d.places = make(map[Value]int, 4*maxScanned)

@@ -184,13 +184,18 @@ type arithmeticNode struct {
 }
 
 func (n *arithmeticNode) eval(r *run) Value {
-	left, right := r.eval(n.left), r.eval(n.right)
-	for _, v := range []Value{left, right} {
-		if u, ok := v.(Undefined); ok {
-			return r.undefined(u)
-		}
+	left := r.eval(n.left)
+	return r.arithmetic(n.operator, left, r.eval(n.right))
+}
+
+func (r *run) arithmetic(operator string, left, right Value) Value {
+	if u, ok := left.(Undefined); ok {
+		return r.undefined(u)
 	}
-	switch n.operator {
+	if u, ok := right.(Undefined); ok {
+		return r.undefined(u)
+	}
+	switch operator {
 	case "+":
 		if v, ok := r.joined(left, right); ok {
 			return v
@@ -206,12 +211,77 @@ func (n *arithmeticNode) eval(r *run) Value {
 	x, i, xInt, ok := number(left)
 	y, j, yInt, ok2 := number(right)
 	if !ok || !ok2 {
-		return r.fail("%s %s %s", kindOf(left), n.operator, kindOf(right))
+		return r.fail("%s %s %s", kindOf(left), operator, kindOf(right))
 	}
-	if xInt && yInt && n.operator != "/" && (n.operator != "**" || j >= 0) {
-		return r.integers(n.operator, i, j)
+	if xInt && yInt && operator != "/" && (operator != "**" || j >= 0) {
+		return r.integers(operator, i, j)
 	}
-	return r.floats(n.operator, x, y)
+	return r.floats(operator, x, y)
+}
+
+// sumNode is two or more terms with + between them, which mostly are strings.
+type sumNode []expression
+
+func (n sumNode) eval(r *run) Value {
+	var few [maxFew]Value
+	terms, bytes := n.terms(r, few[:0])
+	if bytes < 0 {
+		return r.sum(terms)
+	}
+	if !r.spend(bytes) {
+		return Undefined{}
+	}
+	var text strings.Builder
+	text.Grow(bytes)
+	for _, t := range terms {
+		text.WriteString(t.(string))
+	}
+	return text.String()
+}
+
+// write writes the sum, strings without putting them together first.
+func (n sumNode) write(r *run) {
+	if !r.enter() {
+		return
+	}
+	defer r.leave()
+	var few [maxFew]Value
+	terms, bytes := n.terms(r, few[:0])
+	if bytes < 0 {
+		r.write(r.print(r.sum(terms)))
+		return
+	}
+	for _, t := range terms {
+		r.write(t.(string))
+	}
+}
+
+// maxFew is how many terms need no memory of their own.
+const maxFew = 8
+
+// terms appends the values of the terms, and gives the bytes of their text: -1 if one is no string.
+func (n sumNode) terms(r *run, values []Value) (_ []Value, bytes int) {
+	for _, x := range n {
+		v := r.eval(x)
+		values = append(values, v)
+		if text, ok := v.(string); !ok || r.err != nil {
+			bytes = -1
+		} else if bytes >= 0 {
+			bytes += len(text)
+		}
+	}
+	return values, bytes
+}
+
+func (r *run) sum(terms []Value) Value {
+	v := terms[0]
+	for _, t := range terms[1:] {
+		if r.err != nil {
+			return Undefined{}
+		}
+		v = r.arithmetic("+", v, t)
+	}
+	return v
 }
 
 // joined is the sum of two strings or two lists.

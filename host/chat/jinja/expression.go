@@ -91,8 +91,15 @@ func (p *parser) comparison() expression {
 func (p *parser) sum() expression {
 	x := p.concat()
 	for p.is(kindOperator, "+", "-") {
-		x = &arithmeticNode{p.next().text, x, nil}
-		x.(*arithmeticNode).right = p.concat()
+		operator := p.next().text
+		right := p.concat()
+		if terms, ok := x.(sumNode); ok && operator == "+" {
+			x = append(terms, right)
+		} else if operator == "+" {
+			x = sumNode{x, right}
+		} else {
+			x = &arithmeticNode{operator, x, right}
+		}
 	}
 	return x
 }

@@ -317,11 +317,13 @@ func Compile(source string) (*Template, error) {
 
 // Render is the template's text for the variables. size is about how many bytes they hold, which the budget grows with.
 func (t *Template) Render(variables map[string]Value, size int) (string, error) {
-	r := &run{left: baseBudget + inputBudget*int64(size), scope: &scope{}}
+	r := &run{left: baseBudget + inputBudget*int64(size), out: new(strings.Builder)}
+	r.out.Grow(size)
+	data := &scope{variables: make([]variable, 0, len(variables))}
 	for name, v := range variables {
-		r.scope.set(name, v)
+		data.variables = append(data.variables, variable{name, v})
 	}
-	r.scope = &scope{parent: r.scope}
+	r.scope = newScope(data)
 	r.exec(t.nodes)
-	return string(r.out), r.err
+	return r.out.String(), r.err
 }

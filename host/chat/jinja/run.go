@@ -33,7 +33,7 @@ type run struct {
 	depth int
 	line  int // of the tag that is evaluated
 	scope *scope
-	out   []byte
+	out   *strings.Builder
 }
 
 // fail keeps an error. It returns the value of what has failed.
@@ -95,45 +95,56 @@ func (r *run) repeat(s string, n int64) string {
 // captured is what f writes.
 func (r *run) captured(f func()) string {
 	before := r.out
-	r.out = nil
+	r.out = new(strings.Builder)
 	f()
-	text := string(r.out)
+	text := r.out.String()
 	r.out = before
 	return text
 }
 
 func (r *run) write(s string) {
 	if r.spend(len(s)) {
-		r.out = append(r.out, s...)
+		r.out.WriteString(s)
 	}
 }
 
 // scope is the variables of a template, a turn of a loop, a macro's call.
 type scope struct {
-	names  []string
-	values []Value
-	parent *scope
+	variables []variable
+	few       [4]variable // their first place
+	parent    *scope
+}
+
+type variable struct {
+	name  string
+	value Value
+}
+
+func newScope(parent *scope) *scope {
+	s := &scope{parent: parent}
+	s.variables = s.few[:0]
+	return s
 }
 
 func (s *scope) set(name string, v Value) {
-	for i, n := range s.names {
-		if n == name {
-			s.values[i] = v
+	for i := range s.variables {
+		if s.variables[i].name == name {
+			s.variables[i].value = v
 			return
 		}
 	}
-	s.names, s.values = append(s.names, name), append(s.values, v)
+	s.variables = append(s.variables, variable{name, v})
 }
 
 // lookup finds a variable: in the scopes from the inside out, then among the data and the functions of every template.
 func (r *run) lookup(name string) Value {
 	for s := r.scope; s != nil; s = s.parent {
-		if !r.spend(len(s.names)) {
+		if !r.spend(len(s.variables)) {
 			return Undefined{}
 		}
-		for i, n := range s.names {
-			if n == name {
-				return s.values[i]
+		for i := range s.variables {
+			if s.variables[i].name == name {
+				return s.variables[i].value
 			}
 		}
 	}
@@ -146,7 +157,7 @@ func (r *run) lookup(name string) Value {
 // inScope does f with a scope of its own inside of parent.
 func (r *run) inScope(parent *scope, f func()) {
 	before := r.scope
-	r.scope = &scope{parent: parent}
+	r.scope = newScope(parent)
 	f()
 	r.scope = before
 }

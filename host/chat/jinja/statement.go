@@ -42,7 +42,11 @@ type outputNode struct {
 
 func (n *outputNode) exec(r *run) jump {
 	r.line = n.line
-	r.write(r.print(r.eval(n.x)))
+	if sum, ok := n.x.(sumNode); ok {
+		sum.write(r)
+	} else {
+		r.write(r.print(r.eval(n.x)))
+	}
 	return goOn
 }
 
@@ -173,18 +177,18 @@ func (n *forNode) exec(r *run) jump {
 		return r.exec(n.otherwise)
 	}
 	outer := r.scope
+	turn := &loop{items: items}
+	inner := newScope(outer) // all turns', so that a macro sees the one that is going on
 	for i := range items {
-		end := goOn
-		r.inScope(outer, func() {
-			r.line = n.line
-			r.scope.set("loop", &loop{items, i})
-			r.assign(n.targets, items[i])
-			end = r.exec(n.body)
-		})
-		if end == outOfLoop || r.err != nil {
+		inner.variables = inner.variables[:0]
+		r.line, r.scope, turn.i = n.line, inner, i
+		inner.set("loop", turn)
+		r.assign(n.targets, items[i])
+		if r.exec(n.body) == outOfLoop || r.err != nil {
 			break
 		}
 	}
+	r.scope = outer
 	return goOn
 }
 
