@@ -69,7 +69,7 @@ var (
 // Open opens a device and loads the kernels onto it. Errors say what was found and
 // what to do.
 func Open(o Options) (backend.Backend, error) {
-	b, err := open(o)
+	b, err := open(o, kernels.Image())
 	if err != nil {
 		return nil, err
 	}
@@ -90,16 +90,14 @@ func (o Options) withDefaults() Options {
 	if o.Progress == nil {
 		o.Progress = func(done, total int64) {}
 	}
-	if o.image == nil {
-		o.image = kernels.Image()
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
 
-func open(o Options) (b *Backend, err error) {
+// open is Open with the image that has the kernels.
+func open(o Options, image []byte) (b *Backend, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("cuda backend: %w", err)
 	}
@@ -110,20 +108,20 @@ func open(o Options) (b *Backend, err error) {
 	}
 	b = &Backend{options: o, device: device, products: make(map[productKey]*kernels.Product)}
 	b.theirs = b.libraryTakes
-	if err := b.entered(b.prepare); err != nil {
+	if err := b.entered(func() error { return b.prepare(image) }); err != nil {
 		return nil, fmt.Errorf("cuda backend: %w", errors.Join(err, b.Close()))
 	}
 	return b, nil
 }
 
 // prepare makes what every step needs.
-func (b *Backend) prepare() (err error) {
+func (b *Backend) prepare(image []byte) (err error) {
 	free, total, err := b.device.Memory()
 	if err != nil {
 		return err
 	}
 	b.memory = memory{device: b.device, free: free, total: total, budget: int64(float64(free) * b.options.Utilization), utilization: b.options.Utilization}
-	if b.kernels, err = kernels.New(b.device, b.options.image); err != nil {
+	if b.kernels, err = kernels.New(b.device, image); err != nil {
 		return err
 	}
 	if b.stream, err = b.device.NewStream(); err != nil {

@@ -1,3 +1,5 @@
+//go:build cuda && cgo && linux
+
 package cuda
 
 import (
@@ -8,13 +10,8 @@ import (
 	kernels "github.com/wasmeter/wasmeter/kernels/cuda"
 )
 
-// Behind the block tables of a step that draws lie its draws, one for each row of
-// logits, and behind these the pairs that they name parts of: tokens with a bias, or
-// with a count. Draws have their place in the layout; pairs are as many as a step has.
-const (
-	drawWords = kernels.DrawBytes / 4
-	pairWords = 2
-)
+// pairWords is the size of a token with a bias, or with a count.
+const pairWords = 2
 
 // drawing is s as the shape of a batch whose tokens are drawn on the device.
 func (s shape) drawing(b *backend.Batch) shape {

@@ -9,8 +9,11 @@ import (
 
 // OpenImage is Open with kernels of another image than the program's.
 func OpenImage(o Options, image []byte) (backend.Backend, error) {
-	o.image = image
-	return Open(o)
+	b, err := open(o, image)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // Image is the program's.

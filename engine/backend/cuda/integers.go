@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
+	kernels "github.com/wasmeter/wasmeter/kernels/cuda"
 )
 
 // integers is how a step's integers lie in its one upload: int32 arrays one after
@@ -16,6 +17,12 @@ type integers struct {
 	stride int // entries of a table, a power of two
 	draws  int // rows whose tokens are drawn; 0 where logits come back
 }
+
+// drawWords is the size of a draw. Behind the block tables of a step that draws lie its
+// draws, one for each row of logits, and behind these the pairs that they name parts
+// of: tokens with a bias, or with a count. Draws have their place in the layout; pairs
+// are as many as a step has.
+const drawWords = kernels.DrawBytes / 4
 
 // leastStride keeps the number of graphs small: a table of as many blocks serves
 // every shorter one.

@@ -34,8 +34,6 @@ type Options struct {
 	Progress func(done, total int64)
 	// Logger gets warnings, and what multiplies prompts. Nil: nobody does.
 	Logger *slog.Logger
-	// image has the kernels. Nil: those of the program.
-	image []byte
 }
 
 // KVF16 stores keys and values as float16.

@@ -14,6 +14,7 @@ type shape struct {
 	captured bool
 	// top is the largest number of log probabilities beside a drawn token's, 0 or a
 	// power of two.
+	//lint:ignore U1000 only what is built with the tag cuda draws
 	top int
 }
 

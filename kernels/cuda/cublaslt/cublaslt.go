@@ -205,3 +205,11 @@ func (l *Library) failed(o C.lt_outcome, s Shape) error {
 	}
 	return &Error{Shape: s, Call: C.GoString(o.call), Status: int(o.status), Name: C.GoString(C.wasmeter_lt_status_name(l.library, o.status))}
 }
+
+// check refuses what is no product.
+func (s Shape) check() error {
+	if s.Rows < 1 || s.Cols < 1 || s.X < 1 || s.Type != BF16 && s.Type != F16 {
+		return fmt.Errorf("%v: there is nothing to multiply", s)
+	}
+	return nil
+}

@@ -39,11 +39,3 @@ func (s Shape) String() string {
 	}
 	return text
 }
-
-// check refuses what is no product.
-func (s Shape) check() error {
-	if s.Rows < 1 || s.Cols < 1 || s.X < 1 || s.Type != BF16 && s.Type != F16 {
-		return fmt.Errorf("%v: there is nothing to multiply", s)
-	}
-	return nil
-}
