@@ -74,7 +74,11 @@ func (s *Server) chatPrompt(messages []openai.Message, variables []byte, open, a
 		conversation.Messages[i] = chatMessage(m)
 	}
 	pieces, err := s.parts.Template.Render(conversation)
-	if err != nil {
+	var broken *chat.TemplateError
+	switch {
+	case errors.As(err, &broken):
+		return nil, openai.ServerError(err.Error() + "; it came with the model's file, which needs another")
+	case err != nil:
 		return nil, openai.InvalidRequest("messages", err.Error())
 	}
 	t := s.parts.Engine.Tokenizer()

@@ -1,8 +1,13 @@
 package host
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/wasmeter/wasmeter/host/chat"
+	"github.com/wasmeter/wasmeter/host/openai"
 )
 
 func TestChat(t *testing.T) {
@@ -148,4 +153,31 @@ func TestMetricsRules(t *testing.T) {
 			t.Errorf("%d %s", r.status, r.body)
 		}
 	})
+}
+
+// TestTemplateErrors: what a template refuses is the client's to mend, as in vLLM; where the template itself fails, it is not.
+func TestTemplateErrors(t *testing.T) {
+	tests := []struct {
+		name, template, variables, want string
+		status                          int
+	}{
+		{"raised", "{{ raise_exception('roles must alternate') }}", "", "roles must alternate", http.StatusBadRequest},
+		{"raised in a macro", "{% macro f() %}{{ raise_exception('no') }}{% endmacro %}{{ f() }}", "", "refuses the conversation: no", http.StatusBadRequest},
+		{"variables", "x", "[1]", "template variables", http.StatusBadRequest},
+		{"no such method", "{{ 'x'.nope() }}", "", "tokenizer.chat_template", http.StatusInternalServerError},
+		{"undefined", "\n{{ a.b }}", "", "tokenizer.chat_template: line 2: a is undefined", http.StatusInternalServerError},
+		{"no end", "{% if messages | length > 1 %}{{ 'x' * 10 ** 12 }}{% endif %}", "", "tokenizer.chat_template", http.StatusInternalServerError},
+	}
+	for _, tt := range tests {
+		template, err := chat.New(chat.Options{Template: tt.template})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{parts: Parts{Template: template}}
+		_, err = s.chatPrompt([]openai.Message{{Role: "user"}, {Role: "user"}}, []byte(tt.variables), true, false)
+		var api *openai.Error
+		if !errors.As(err, &api) || api.Status != tt.status || !strings.Contains(api.Message, tt.want) {
+			t.Errorf("%s: got %+v, want a %d with %q", tt.name, err, tt.status, tt.want)
+		}
+	}
 }

@@ -16,6 +16,14 @@ func (e *RaisedError) Error() string {
 	return "the model's chat template refuses the conversation: " + e.Message
 }
 
+// TemplateError is a fault of the template itself, which no other conversation may mend: an undefined method, no end within the
+// limits.
+type TemplateError struct{ Err error }
+
+func (e *TemplateError) Error() string { return "render tokenizer.chat_template: " + e.Err.Error() }
+
+func (e *TemplateError) Unwrap() error { return e.Err }
+
 func raiseException(args []jinja.Value) (jinja.Value, error) {
 	message := ""
 	if len(args) > 0 {

@@ -96,7 +96,8 @@ func (t *Template) mentioned(variables map[string]jinja.Value) map[string]jinja.
 	return variables
 }
 
-// Render is the conversation as a prompt. The error is a *RaisedError if the template refuses the conversation.
+// Render is the conversation as a prompt. The error is a *RaisedError if the template refuses the conversation, a *TemplateError
+// if it fails.
 func (t *Template) Render(c Conversation) ([]Piece, error) {
 	marker, err := t.marker(&c)
 	if err != nil {
@@ -108,8 +109,12 @@ func (t *Template) Render(c Conversation) ([]Piece, error) {
 		return nil, err
 	}
 	prompt, err := t.compiled.Render(data, c.size())
-	if err != nil {
-		return nil, fmt.Errorf("render the chat template: %w", err)
+	var raised *RaisedError
+	switch {
+	case errors.As(err, &raised):
+		return nil, raised
+	case err != nil:
+		return nil, &TemplateError{err}
 	}
 	return guard.split(prompt), nil
 }
