@@ -107,11 +107,6 @@ var mutants = []mutant{
 		new: "",
 	},
 	{
-		name: "fresh keys that are another block's", file: "attend_decode.cu", unit: "attend_decode", kernel: "attend_decode",
-		old: "row, max(stored, (from + split * length) * tile_len),",
-		new: "row, max(end - 1, (from + split * length) * tile_len),",
-	},
-	{
 		name: "a position too many", file: "attend_prefill.cu", unit: "attend_prefill", kernel: "attend_prefill",
 		old: "position >= end[j >> 1]) s[i][j] = no_score;",
 		new: "position > end[j >> 1]) s[i][j] = no_score;",
