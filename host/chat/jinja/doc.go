@@ -7,5 +7,6 @@
 // memory nor its stack. That is why no engine of others is used here, see RATIONALE.md.
 //
 // Left out, with an error that says so: inheritance, imports, recursive loops, the do and with statements, star arguments, integers beyond
-// 64 bits, lists as keys of a dict. A tuple prints like a list, and what map and select give is a list too.
+// 64 bits, lists as keys of a dict. A tuple prints like a list, and what map and select give is a list too. Nothing is escaped:
+// safe leaves a string as it is.
 package jinja
