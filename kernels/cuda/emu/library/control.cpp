@@ -56,10 +56,12 @@ static std::string set(const std::string& key, const std::string& value) {
     if (e = need(0, 1); e.empty()) settings.image = n;
   } else if (key == "eager") {
     if (e = need(0, 1); e.empty()) settings.eager = n;
+  } else if (key == "backwards") {
+    if (e = need(0, 1); e.empty()) setBackwards(n);
   } else if (key == "quiet") {
     if (e = need(0, 1); e.empty()) setQuiet(n);
   } else {
-    return "unknown key " + key + "; use memory, devices, version, capability, multiprocessors, alloc, launch, threads, image, eager or quiet";
+    return "unknown key " + key + "; use memory, devices, version, capability, multiprocessors, alloc, launch, threads, image, eager, backwards or quiet";
   }
   return e;
 }

@@ -378,11 +378,16 @@ static void runBlock(Worker* k, const Grid* g, dim index) {
   emu_switch(&k->main, k->warps[0].sp[0]);
 }
 
+static bool backwards;
+void setBackwards(bool b) { backwards = b; }
+
 static void share(Grid* g) {
   prepare();
   Worker* k = worker;
-  for (long i; !failure() && (i = g->next++) < g->total;)
+  for (long n; !failure() && (n = g->next++) < g->total;) {
+    long i = backwards ? g->total - 1 - n : n;
     runBlock(k, g, {(unsigned)(i % g->blocks.x), (unsigned)(i / g->blocks.x % g->blocks.y), (unsigned)(i / g->blocks.x / g->blocks.y)});
+  }
 }
 
 // The helpers sleep until a grid has more than one block.

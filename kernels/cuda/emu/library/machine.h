@@ -56,6 +56,8 @@ inline Worker* workerOf(Fiber* f) { return (Worker*)f->block; }
 
 // Runs a grid to its end, or to its first failure.
 void run(Grid*);
+// Whether a grid's blocks are taken from the last to the first.
+void setBackwards(bool);
 // How many threads run blocks, the caller's included; takes effect before the first launch.
 void setWorkers(int n);
 
