@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"time"
-)
+import "time"
 
 // flight is one step from its plan to its results.
 //
