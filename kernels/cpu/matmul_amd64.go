@@ -69,10 +69,49 @@ var matMulAVX512 = [numForms]matMulFunc{
 	FormQ8_0: byEight(matMulQ8_0AVX512T8, matMulQ8_0AVX512T1, matMulQ8_0AVX512T2, matMulQ8_0AVX512T3, matMulQ8_0AVX512T4),
 }
 
+// matMulAhead are those of AVX-512 for one token, whose weights they read ahead.
+var matMulAhead = [numForms]tileFunc{
+	FormQ4_1: matMulQ4_1AVX512T1Ahead,
+	FormQ4_K: matMulQ4_KAVX512T1Ahead,
+	FormQ5_0: matMulQ5_0AVX512T1Ahead,
+	FormQ5_1: matMulQ5_1AVX512T1Ahead,
+	FormQ5_K: matMulQ5_KAVX512T1Ahead,
+	FormQ6_K: matMulQ6_KAVX512T1Ahead,
+	FormQ8_0: matMulQ8_0AVX512T1Ahead,
+}
+
 // The products of 16-bit floats have no integers: AVXVNNI takes those of AVX2.
 var (
 	matMulF16AVX2    = halfByTokens(matMulF16AVX2T1, matMulF16AVX2T2, matMulF16AVX2T3, matMulF16AVX2T4)
 	matMulF16AVX512  = halfByTokens(matMulF16AVX512T1, matMulF16AVX512T2, matMulF16AVX512T3, matMulF16AVX512T4)
 	matMulBF16AVX2   = halfByTokens(matMulBF16AVX2T1, matMulBF16AVX2T2, matMulBF16AVX2T3, matMulBF16AVX2T4)
 	matMulBF16AVX512 = halfByTokens(matMulBF16AVX512T1, matMulBF16AVX512T2, matMulBF16AVX512T3, matMulBF16AVX512T4)
+
+	matMulF16Ahead  = halfByTokens(matMulF16AVX512T1Ahead, matMulF16AVX512T2, matMulF16AVX512T3, matMulF16AVX512T4)
+	matMulBF16Ahead = halfByTokens(matMulBF16AVX512T1Ahead, matMulBF16AVX512T2, matMulBF16AVX512T3, matMulBF16AVX512T4)
 )
+
+// gainsAhead tells whether this processor gains by reading one token's weights ahead in
+// AVX-512: Granite Rapids takes them at 24 GB/s so and at 13 without, Zen 4 at 18–25 so and at
+// 28 without. See RATIONALE.md: prefetching weights.
+func gainsAhead() bool {
+	var id [12]byte
+	vendorID(&id)
+	return string(id[:]) != "AuthenticAMD"
+}
+
+// readAhead makes the products of AVX-512 for one token read their weights ahead.
+func (o *Ops) readAhead() {
+	for form, one := range matMulAhead {
+		other := o.matMul[form]
+		o.matMul[form] = func(out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, blocks int) {
+			if tokens == 1 {
+				one(&out[0], &w[0], &x[0], &meta[0], ldo, groups, blocks)
+				return
+			}
+			other(out, ldo, w, groups, x, meta, tokens, blocks)
+		}
+	}
+	o.matMulF16, o.matMulBF16 = matMulF16Ahead, matMulBF16Ahead
+	o.read = readVectors(readAVX512Ahead)
+}

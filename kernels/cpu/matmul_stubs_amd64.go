@@ -69,6 +69,11 @@ func matMulQ4_1AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gro
 //go:noescape
 func matMulQ4_1AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ4_1AVX512T1Ahead multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ4_1AVX512T1Ahead(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ4_KAVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -133,6 +138,11 @@ func matMulQ4_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gro
 //
 //go:noescape
 func matMulQ4_KAVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ4_KAVX512T1Ahead multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ4_KAVX512T1Ahead(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
 // matMulQ5_0AVX2T1 multiplies groups of rows with 1 tokens.
 //
@@ -199,6 +209,11 @@ func matMulQ5_0AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gro
 //go:noescape
 func matMulQ5_0AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ5_0AVX512T1Ahead multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_0AVX512T1Ahead(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ5_1AVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -263,6 +278,11 @@ func matMulQ5_1AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gro
 //
 //go:noescape
 func matMulQ5_1AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ5_1AVX512T1Ahead multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_1AVX512T1Ahead(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
 // matMulQ5_KAVX2T1 multiplies groups of rows with 1 tokens.
 //
@@ -329,6 +349,11 @@ func matMulQ5_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gro
 //go:noescape
 func matMulQ5_KAVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ5_KAVX512T1Ahead multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ5_KAVX512T1Ahead(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ6_KAVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -394,6 +419,11 @@ func matMulQ6_KAVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gro
 //go:noescape
 func matMulQ6_KAVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
 
+// matMulQ6_KAVX512T1Ahead multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ6_KAVX512T1Ahead(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
 // matMulQ8_0AVX2T1 multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -458,3 +488,8 @@ func matMulQ8_0AVX512T4(out *float32, w *byte, x *int8, meta *Meta, ldo int, gro
 //
 //go:noescape
 func matMulQ8_0AVX512T8(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)
+
+// matMulQ8_0AVX512T1Ahead multiplies groups of rows with 1 tokens.
+//
+//go:noescape
+func matMulQ8_0AVX512T1Ahead(out *float32, w *byte, x *int8, meta *Meta, ldo int, groups int, blocks int)

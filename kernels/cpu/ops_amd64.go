@@ -48,6 +48,9 @@ func (o *Ops) accelerate(level Level) {
 		o.peakFloat = peakFloatVectors(peakFloatAVX512, 64)
 		o.expSum = expSumVectors(expSumAVX512)
 		o.scoresF16, o.accumF16, o.scoresQ8, o.accumQ8 = scoresF16AVX512, accumF16AVX512, scoresQ8AVX512, accumQ8AVX512
+		if gainsAhead() {
+			o.readAhead()
+		}
 	}
 	o.ropePairs = ropePairsVectors
 	o.ropeHalves = ropeHalvesVectors

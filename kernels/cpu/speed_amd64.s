@@ -27,6 +27,25 @@ loop:
 	VZEROUPPER
 	RET
 
+// func readAVX512Ahead(p *byte, n int)
+TEXT ·readAVX512Ahead(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), SI
+	MOVQ n+8(FP), CX
+loop:
+	PREFETCHT1 8192(SI)
+	VMOVDQU64 0(SI), Z0
+	PREFETCHT1 8256(SI)
+	VMOVDQU64 64(SI), Z0
+	PREFETCHT1 8320(SI)
+	VMOVDQU64 128(SI), Z0
+	PREFETCHT1 8384(SI)
+	VMOVDQU64 192(SI), Z0
+	ADDQ $256, SI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func readAVX512(p *byte, n int)
 TEXT ·readAVX512(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), SI
@@ -39,6 +58,17 @@ loop:
 	ADDQ $256, SI
 	DECQ CX
 	JNZ loop
+	VZEROUPPER
+	RET
+
+// func vendorID(id *[12]byte)
+TEXT ·vendorID(SB), NOSPLIT, $0-8
+	XORL AX, AX
+	CPUID
+	MOVQ id+0(FP), DI
+	MOVL BX, 0(DI)
+	MOVL DX, 4(DI)
+	MOVL CX, 8(DI)
 	VZEROUPPER
 	RET
 

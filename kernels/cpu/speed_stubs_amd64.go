@@ -9,10 +9,20 @@ package cpu
 //go:noescape
 func readAVX2(p *byte, n int)
 
+// readAVX512Ahead reads n runs of 256 bytes.
+//
+//go:noescape
+func readAVX512Ahead(p *byte, n int)
+
 // readAVX512 reads n runs of 256 bytes.
 //
 //go:noescape
 func readAVX512(p *byte, n int)
+
+// vendorID writes the twelve letters of the processor's maker.
+//
+//go:noescape
+func vendorID(id *[12]byte)
 
 // peakAVX2 adds the products of n times 12 vectors.
 //

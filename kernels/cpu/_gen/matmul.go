@@ -21,12 +21,12 @@ const (
 	metaBytes                                        = 28
 )
 
-// prefetchAhead is how far AVX2 reads ahead, into the first level of the caches, and
-// prefetchAhead512 how far products of AVX-512 with several tokens do, into the second, in
-// bytes: the hardware stops at each page. See RATIONALE.md: prefetching weights.
+// How far weights are read ahead, in bytes: by AVX2 into the first level of the caches, by
+// the others into the second. The hardware stops at each page. See RATIONALE.md: prefetching
+// weights.
 const (
-	prefetchAhead    = 2560
-	prefetchAhead512 = 8192
+	prefetchFirst  = 2560
+	prefetchSecond = 8192
 )
 
 func matMulFile() *file {
@@ -38,6 +38,7 @@ func matMulFile() *file {
 			matMul(f, v, tile512(tokens))
 		}
 		matMul(f, v, tile512(8))
+		matMul(f, v, oneAhead512())
 	}
 	return f
 }
@@ -61,6 +62,8 @@ func meta(displacement, token int) string {
 // less than a second pass over the weights for want of registers.
 type tile struct {
 	level         string
+	suffix        string   // of the function's name
+	ahead         bool     // weights are prefetched
 	tokens, cells int      // cells of one token
 	bytes         int      // of a cell
 	acc           []string // [tokens, cells]
@@ -70,7 +73,7 @@ type tile struct {
 // tile256 is a tile of two cells of eight rows. Beside its sums there are registers for the
 // accumulators of two tokens.
 func tile256(level string, tokens int) tile {
-	t := tile{level: level, tokens: tokens, cells: 2, bytes: 32, sum: regs("Y", 0, 2*tokens)}
+	t := tile{level: level, ahead: true, tokens: tokens, cells: 2, bytes: 32, sum: regs("Y", 0, 2*tokens)}
 	if tokens <= 2 {
 		t.acc = regs("Y", 4, 2*tokens)
 	}
@@ -81,7 +84,30 @@ func tile256(level string, tokens int) tile {
 // sums, so those of eight share registers.
 func tile512(tokens int) tile {
 	sum := regs("Z", 8, 4)
-	return tile{level: "AVX512", tokens: tokens, cells: 1, bytes: 64, acc: regs("Z", 0, tokens), sum: append(sum, sum...)}
+	return tile{level: "AVX512", ahead: tokens > 1, tokens: tokens, cells: 1, bytes: 64, acc: regs("Z", 0, tokens), sum: append(sum, sum...)}
+}
+
+// oneAhead512 is tile512 of one token for processors that gain by prefetching its weights.
+func oneAhead512() tile {
+	t := tile512(1)
+	t.ahead, t.suffix = true, "Ahead"
+	return t
+}
+
+// prefetch reads one line ahead of the weights.
+func (t tile) prefetch(f *file, line int) {
+	switch {
+	case !t.ahead:
+	case t.level == "AVX2":
+		f.op("PREFETCHT0 %d(SI)", prefetchFirst+line)
+	default:
+		f.op("PREFETCHT1 %d(SI)", prefetchSecond+line)
+	}
+}
+
+// name is that of the function for a kind of weights.
+func (t tile) name(weights string) string {
+	return fmt.Sprintf("matMul%s%sT%d%s", weights, t.level, t.tokens, t.suffix)
 }
 
 func (t tile) cell(token, c int) int { return token*t.cells + c }
@@ -119,7 +145,7 @@ func (t tile) accumulate(f *file, token, c int, scratch string, add func(acc str
 
 // matMul writes the function of one form on one level for a number of tokens.
 func matMul(f *file, v form, t tile) {
-	f.begin(fmt.Sprintf("matMul%s%sT%d", v.name, t.level, t.tokens), fmt.Sprintf("multiplies groups of rows with %d tokens.", t.tokens), matMulParameters, "")
+	f.begin(t.name(v.name), fmt.Sprintf("multiplies groups of rows with %d tokens.", t.tokens), matMulParameters, "")
 	f.load("out", "DI", "w", "SI", "groups", "R13", "blocks", "R8")
 	f.op("IMUL3Q $%d, R8, R10", metaBytes)
 	f.op("SHLQ $5, R8")
@@ -154,12 +180,7 @@ func matMul(f *file, v form, t tile) {
 	}
 	f.label("block")
 	for line := 0; line < v.blockBytes(); line += 64 {
-		switch {
-		case t.level == "AVX2":
-			f.op("PREFETCHT0 %d(SI)", prefetchAhead+line)
-		case t.level == "AVX512" && t.tokens > 1:
-			f.op("PREFETCHT1 %d(SI)", prefetchAhead512+line)
-		}
+		t.prefetch(f, line)
 	}
 	switch {
 	case t.bytes == 64:

@@ -11,15 +11,16 @@ func halfFile() *file {
 	f := &file{}
 	for _, kind := range []string{"F16", "BF16"} {
 		for tokens := 1; tokens <= 4; tokens++ {
-			matMulHalf(f, kind, tile{level: "AVX2", tokens: tokens, cells: 2, bytes: 32, acc: regs("Y", 0, 2*tokens)})
+			matMulHalf(f, kind, tile{level: "AVX2", ahead: true, tokens: tokens, cells: 2, bytes: 32, acc: regs("Y", 0, 2*tokens)})
 			matMulHalf(f, kind, tile512(tokens))
 		}
+		matMulHalf(f, kind, oneAhead512())
 	}
 	return f
 }
 
 func matMulHalf(f *file, kind string, t tile) {
-	f.begin(fmt.Sprintf("matMul%s%sT%d", kind, t.level, t.tokens), fmt.Sprintf("multiplies groups of rows with %d tokens.", t.tokens), halfParameters, "")
+	f.begin(t.name(kind), fmt.Sprintf("multiplies groups of rows with %d tokens.", t.tokens), halfParameters, "")
 	f.load("out", "DI", "w", "SI", "ldo", "R12", "groups", "R13", "k", "R8")
 	f.op("SHLQ $2, R12")
 	f.op("SHLQ $2, R8")
@@ -34,9 +35,7 @@ func matMulHalf(f *file, kind string, t tile) {
 	}
 	f.label("column")
 	weights := regs(map[int]string{32: "Y", 64: "Z"}[t.bytes], 8, t.cells)
-	if t.level == "AVX2" {
-		f.op("PREFETCHT0 %d(SI)", prefetchAhead)
-	}
+	t.prefetch(f, 0)
 	for c, w := range weights {
 		switch kind {
 		case "F16":

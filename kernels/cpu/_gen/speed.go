@@ -4,7 +4,9 @@ package main
 func speedFile() *file {
 	f := &file{}
 	readMemory(f)
-	readMemory512(f)
+	readMemory512(f, oneAhead512())
+	readMemory512(f, tile512(1))
+	vendor(f)
 	peak(f, "AVX2", regs("Y", 0, 12), func(sum string) {
 		f.op("VPMADDUBSW Y13, Y14, Y15")
 		f.op("VPADDW Y15, %s, %s", sum, sum)
@@ -22,7 +24,7 @@ func readMemory(f *file) {
 	f.load("p", "SI", "n", "CX")
 	f.label("loop")
 	for line := 0; line < 256; line += 64 {
-		f.op("PREFETCHT0 %d(SI)", prefetchAhead+line)
+		f.op("PREFETCHT0 %d(SI)", prefetchFirst+line)
 		f.op("VMOVDQU %d(SI), Y0", line)
 		f.op("VMOVDQU %d(SI), Y1", line+32)
 	}
@@ -32,17 +34,30 @@ func readMemory(f *file) {
 	f.end()
 }
 
-// readMemory512 reads as the AVX-512 products do, forwards.
-func readMemory512(f *file) {
-	f.begin("readAVX512", "reads n runs of 256 bytes.", "p *byte, n int", "")
+// readMemory512 reads as the AVX-512 products of one token do, forwards.
+func readMemory512(f *file, t tile) {
+	f.begin("readAVX512"+t.suffix, "reads n runs of 256 bytes.", "p *byte, n int", "")
 	f.load("p", "SI", "n", "CX")
 	f.label("loop")
 	for line := 0; line < 256; line += 64 {
+		t.prefetch(f, line)
 		f.op("VMOVDQU64 %d(SI), Z0", line)
 	}
 	f.op("ADDQ $256, SI")
 	f.op("DECQ CX")
 	f.op("JNZ loop")
+	f.end()
+}
+
+// vendor asks the processor who made it, leaf 0 of CPUID.
+func vendor(f *file) {
+	f.begin("vendorID", "writes the twelve letters of the processor's maker.", "id *[12]byte", "")
+	f.op("XORL AX, AX")
+	f.op("CPUID")
+	f.load("id", "DI")
+	for i, reg := range []string{"BX", "DX", "CX"} {
+		f.op("MOVL %s, %d(DI)", reg, 4*i)
+	}
 	f.end()
 }
 
