@@ -80,15 +80,29 @@ var matMulAhead = [numForms]tileFunc{
 	FormQ8_0: matMulQ8_0AVX512T1Ahead,
 }
 
+// halfByEight is byEight for 16-bit floats.
+func halfByEight(eight halfTileFunc, tiles ...halfTileFunc) matMulHalfFunc {
+	few := halfByTokens(tiles...)
+	return func(out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int) {
+		if tokens == maxTileTokens {
+			eight(&out[0], &w[0], &x[0], ldo, groups, k)
+			return
+		}
+		for t := 0; t < tokens; t += tileTokens {
+			few(out[t*ldo:], ldo, w, groups, x[t*k:], min(tileTokens, tokens-t), k)
+		}
+	}
+}
+
 // The products of 16-bit floats have no integers: AVXVNNI takes those of AVX2.
 var (
 	matMulF16AVX2    = halfByTokens(matMulF16AVX2T1, matMulF16AVX2T2, matMulF16AVX2T3, matMulF16AVX2T4)
-	matMulF16AVX512  = halfByTokens(matMulF16AVX512T1, matMulF16AVX512T2, matMulF16AVX512T3, matMulF16AVX512T4)
+	matMulF16AVX512  = halfByEight(matMulF16AVX512T8, matMulF16AVX512T1, matMulF16AVX512T2, matMulF16AVX512T3, matMulF16AVX512T4)
 	matMulBF16AVX2   = halfByTokens(matMulBF16AVX2T1, matMulBF16AVX2T2, matMulBF16AVX2T3, matMulBF16AVX2T4)
-	matMulBF16AVX512 = halfByTokens(matMulBF16AVX512T1, matMulBF16AVX512T2, matMulBF16AVX512T3, matMulBF16AVX512T4)
+	matMulBF16AVX512 = halfByEight(matMulBF16AVX512T8, matMulBF16AVX512T1, matMulBF16AVX512T2, matMulBF16AVX512T3, matMulBF16AVX512T4)
 
-	matMulF16Ahead  = halfByTokens(matMulF16AVX512T1Ahead, matMulF16AVX512T2, matMulF16AVX512T3, matMulF16AVX512T4)
-	matMulBF16Ahead = halfByTokens(matMulBF16AVX512T1Ahead, matMulBF16AVX512T2, matMulBF16AVX512T3, matMulBF16AVX512T4)
+	matMulF16Ahead  = halfByEight(matMulF16AVX512T8, matMulF16AVX512T1Ahead, matMulF16AVX512T2, matMulF16AVX512T3, matMulF16AVX512T4)
+	matMulBF16Ahead = halfByEight(matMulBF16AVX512T8, matMulBF16AVX512T1Ahead, matMulBF16AVX512T2, matMulBF16AVX512T3, matMulBF16AVX512T4)
 )
 
 // gainsAhead tells whether this processor gains by reading one token's weights ahead in

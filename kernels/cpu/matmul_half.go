@@ -7,7 +7,7 @@ import (
 )
 
 // matMulHalfFunc multiplies groups of packed rows of 16-bit floats with at most
-// tileTokens tokens, as matMulFunc does.
+// a tile's tokens, as matMulFunc does.
 type matMulHalfFunc func(out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int)
 
 // PackedHalfBytes returns the size of a packed matrix of 16-bit floats of rows × k.
@@ -61,15 +61,15 @@ func packHalf(dst, src []byte, rows, k int, exponent uint16, widen func(uint16) 
 // that PackF16 has packed and all tokens. x is [tokens, k]. Padding rows are written
 // too.
 func (o *Ops) MatMulF16(out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int) {
-	matMulHalf(o.matMulF16, out, ldo, w, groups, x, tokens, k)
+	matMulHalf(o.matMulF16, o.halfTile, out, ldo, w, groups, x, tokens, k)
 }
 
 // MatMulBF16 is MatMulF16 for a matrix that PackBF16 has packed.
 func (o *Ops) MatMulBF16(out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int) {
-	matMulHalf(o.matMulBF16, out, ldo, w, groups, x, tokens, k)
+	matMulHalf(o.matMulBF16, o.halfTile, out, ldo, w, groups, x, tokens, k)
 }
 
-func matMulHalf(kernel matMulHalfFunc, out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int) {
+func matMulHalf(kernel matMulHalfFunc, tile int, out []float32, ldo int, w []byte, groups int, x []float32, tokens, k int) {
 	rows := groups * GroupRows
 	if groups < 0 || tokens < 0 || k < 0 || ldo < rows {
 		panic("cpu: matmul of impossible shape")
@@ -90,8 +90,8 @@ func matMulHalf(kernel matMulHalfFunc, out []float32, ldo int, w []byte, groups 
 	step := max(1, tileBytes/groupBytes)
 	for g := 0; g < groups; g += step {
 		n := min(step, groups-g)
-		for t := 0; t < tokens; t += tileTokens {
-			kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], min(tileTokens, tokens-t), k)
+		for t := 0; t < tokens; t += tile {
+			kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], min(tile, tokens-t), k)
 		}
 	}
 }

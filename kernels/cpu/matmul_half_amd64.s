@@ -8,11 +8,11 @@
 TEXT ·matMulF16AVX2T1(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -41,11 +41,11 @@ column:
 TEXT ·matMulF16AVX512T1(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -68,11 +68,11 @@ column:
 TEXT ·matMulF16AVX2T2(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -108,11 +108,11 @@ column:
 TEXT ·matMulF16AVX512T2(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -139,11 +139,11 @@ column:
 TEXT ·matMulF16AVX2T3(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -186,11 +186,11 @@ column:
 TEXT ·matMulF16AVX512T3(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -220,12 +220,12 @@ column:
 TEXT ·matMulF16AVX2T4(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
 	LEAQ (R8)(R8*2), R9
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 	LEAQ (R12)(R12*2), R15
 group:
 	MOVQ x+16(FP), DX
@@ -276,12 +276,12 @@ column:
 TEXT ·matMulF16AVX512T4(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
 	LEAQ (R8)(R8*2), R9
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 	LEAQ (R12)(R12*2), R15
 group:
 	MOVQ x+16(FP), DX
@@ -311,15 +311,69 @@ column:
 	VZEROUPPER
 	RET
 
+// func matMulF16AVX512T8(out *float32, w *byte, x *float32, ldo int, groups int, k int)
+TEXT ·matMulF16AVX512T8(SB), NOSPLIT, $0-48
+	MOVQ out+0(FP), DI
+	MOVQ w+8(FP), SI
+	MOVQ groups+32(FP), R13
+	MOVQ k+40(FP), R8
+	SHLQ $2, R8
+	LEAQ (R8)(R8*2), R9
+group:
+	MOVQ x+16(FP), DX
+	MOVQ k+40(FP), CX
+	LEAQ (DX)(R8*4), R12
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+column:
+	PREFETCHT1 8192(SI)
+	VCVTPH2PS 0(SI), Z8
+	VFMADD231PS.BCST 0(DX), Z8, Z0
+	VFMADD231PS.BCST 0(DX)(R8*1), Z8, Z1
+	VFMADD231PS.BCST 0(DX)(R8*2), Z8, Z2
+	VFMADD231PS.BCST 0(DX)(R9*1), Z8, Z3
+	VFMADD231PS.BCST 0(R12), Z8, Z4
+	VFMADD231PS.BCST 0(R12)(R8*1), Z8, Z5
+	VFMADD231PS.BCST 0(R12)(R8*2), Z8, Z6
+	VFMADD231PS.BCST 0(R12)(R9*1), Z8, Z7
+	ADDQ $32, SI
+	ADDQ $4, DX
+	ADDQ $4, R12
+	DECQ CX
+	JNZ column
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
+	LEAQ (R12)(R12*2), R15
+	LEAQ (DI)(R12*4), AX
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 0(DI)(R12*1)
+	VMOVUPS Z2, 0(DI)(R12*2)
+	VMOVUPS Z3, 0(DI)(R15*1)
+	VMOVUPS Z4, 0(AX)
+	VMOVUPS Z5, 0(AX)(R12*1)
+	VMOVUPS Z6, 0(AX)(R12*2)
+	VMOVUPS Z7, 0(AX)(R15*1)
+	ADDQ $64, DI
+	DECQ R13
+	JNZ group
+	VZEROUPPER
+	RET
+
 // func matMulF16AVX512T1Ahead(out *float32, w *byte, x *float32, ldo int, groups int, k int)
 TEXT ·matMulF16AVX512T1Ahead(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -343,11 +397,11 @@ column:
 TEXT ·matMulBF16AVX2T1(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -378,11 +432,11 @@ column:
 TEXT ·matMulBF16AVX512T1(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -406,11 +460,11 @@ column:
 TEXT ·matMulBF16AVX2T2(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -448,11 +502,11 @@ column:
 TEXT ·matMulBF16AVX512T2(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -480,11 +534,11 @@ column:
 TEXT ·matMulBF16AVX2T3(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -529,11 +583,11 @@ column:
 TEXT ·matMulBF16AVX512T3(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX
@@ -564,12 +618,12 @@ column:
 TEXT ·matMulBF16AVX2T4(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
 	LEAQ (R8)(R8*2), R9
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 	LEAQ (R12)(R12*2), R15
 group:
 	MOVQ x+16(FP), DX
@@ -622,12 +676,12 @@ column:
 TEXT ·matMulBF16AVX512T4(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
 	LEAQ (R8)(R8*2), R9
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 	LEAQ (R12)(R12*2), R15
 group:
 	MOVQ x+16(FP), DX
@@ -658,15 +712,70 @@ column:
 	VZEROUPPER
 	RET
 
+// func matMulBF16AVX512T8(out *float32, w *byte, x *float32, ldo int, groups int, k int)
+TEXT ·matMulBF16AVX512T8(SB), NOSPLIT, $0-48
+	MOVQ out+0(FP), DI
+	MOVQ w+8(FP), SI
+	MOVQ groups+32(FP), R13
+	MOVQ k+40(FP), R8
+	SHLQ $2, R8
+	LEAQ (R8)(R8*2), R9
+group:
+	MOVQ x+16(FP), DX
+	MOVQ k+40(FP), CX
+	LEAQ (DX)(R8*4), R12
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+column:
+	PREFETCHT1 8192(SI)
+	VPMOVZXWD 0(SI), Z8
+	VPSLLD $16, Z8, Z8
+	VFMADD231PS.BCST 0(DX), Z8, Z0
+	VFMADD231PS.BCST 0(DX)(R8*1), Z8, Z1
+	VFMADD231PS.BCST 0(DX)(R8*2), Z8, Z2
+	VFMADD231PS.BCST 0(DX)(R9*1), Z8, Z3
+	VFMADD231PS.BCST 0(R12), Z8, Z4
+	VFMADD231PS.BCST 0(R12)(R8*1), Z8, Z5
+	VFMADD231PS.BCST 0(R12)(R8*2), Z8, Z6
+	VFMADD231PS.BCST 0(R12)(R9*1), Z8, Z7
+	ADDQ $32, SI
+	ADDQ $4, DX
+	ADDQ $4, R12
+	DECQ CX
+	JNZ column
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
+	LEAQ (R12)(R12*2), R15
+	LEAQ (DI)(R12*4), AX
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 0(DI)(R12*1)
+	VMOVUPS Z2, 0(DI)(R12*2)
+	VMOVUPS Z3, 0(DI)(R15*1)
+	VMOVUPS Z4, 0(AX)
+	VMOVUPS Z5, 0(AX)(R12*1)
+	VMOVUPS Z6, 0(AX)(R12*2)
+	VMOVUPS Z7, 0(AX)(R15*1)
+	ADDQ $64, DI
+	DECQ R13
+	JNZ group
+	VZEROUPPER
+	RET
+
 // func matMulBF16AVX512T1Ahead(out *float32, w *byte, x *float32, ldo int, groups int, k int)
 TEXT ·matMulBF16AVX512T1Ahead(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ w+8(FP), SI
-	MOVQ ldo+24(FP), R12
 	MOVQ groups+32(FP), R13
 	MOVQ k+40(FP), R8
-	SHLQ $2, R12
 	SHLQ $2, R8
+	MOVQ ldo+24(FP), R12
+	SHLQ $2, R12
 group:
 	MOVQ x+16(FP), DX
 	MOVQ k+40(FP), CX

@@ -44,6 +44,11 @@ func matMulF16AVX2T4(out *float32, w *byte, x *float32, ldo int, groups int, k i
 //go:noescape
 func matMulF16AVX512T4(out *float32, w *byte, x *float32, ldo int, groups int, k int)
 
+// matMulF16AVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulF16AVX512T8(out *float32, w *byte, x *float32, ldo int, groups int, k int)
+
 // matMulF16AVX512T1Ahead multiplies groups of rows with 1 tokens.
 //
 //go:noescape
@@ -88,6 +93,11 @@ func matMulBF16AVX2T4(out *float32, w *byte, x *float32, ldo int, groups int, k 
 //
 //go:noescape
 func matMulBF16AVX512T4(out *float32, w *byte, x *float32, ldo int, groups int, k int)
+
+// matMulBF16AVX512T8 multiplies groups of rows with 8 tokens.
+//
+//go:noescape
+func matMulBF16AVX512T8(out *float32, w *byte, x *float32, ldo int, groups int, k int)
 
 // matMulBF16AVX512T1Ahead multiplies groups of rows with 1 tokens.
 //

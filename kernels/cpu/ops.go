@@ -10,6 +10,7 @@ type Ops struct {
 
 	tile                  int // tokens of one call of matMul
 	matMul                [numForms]matMulFunc
+	halfTile              int // alike, of matMulF16 and matMulBF16
 	matMulF16, matMulBF16 matMulHalfFunc
 
 	quantize func(q []int8, meta []Meta, x []float32)
@@ -64,6 +65,7 @@ func generic() *Ops {
 	o := &Ops{
 		level:      Generic,
 		tile:       tileTokens,
+		halfTile:   tileTokens,
 		matMulF16:  matMulHalfGeneric(F32FromF16),
 		matMulBF16: matMulHalfGeneric(f32FromBF16),
 		quantize:   quantizeGeneric,

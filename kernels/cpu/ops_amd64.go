@@ -21,6 +21,7 @@ func (o *Ops) accelerate(level Level) {
 	}
 	o.matMulF16, o.matMulBF16 = matMulF16AVX2, matMulBF16AVX2
 	if level == AVX512VNNI {
+		o.halfTile = maxTileTokens
 		o.matMulF16, o.matMulBF16 = matMulF16AVX512, matMulBF16AVX512
 	}
 	o.read = readVectors(readAVX2)

@@ -80,11 +80,9 @@ func tile256(level string, tokens int) tile {
 	return t
 }
 
-// tile512 is a tile of one cell of 16 rows. Four tokens in flight hide the latency of their
-// sums, so those of eight share registers.
+// tile512 is a tile of one cell of 16 rows.
 func tile512(tokens int) tile {
-	sum := regs("Z", 8, 4)
-	return tile{level: "AVX512", ahead: tokens > 1, tokens: tokens, cells: 1, bytes: 64, acc: regs("Z", 0, tokens), sum: append(sum, sum...)}
+	return tile{level: "AVX512", ahead: tokens > 1, tokens: tokens, cells: 1, bytes: 64, acc: regs("Z", 0, tokens), sum: regs("Z", 8, tokens)}
 }
 
 // oneAhead512 is tile512 of one token for processors that gain by prefetching its weights.

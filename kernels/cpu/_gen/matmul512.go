@@ -1,7 +1,5 @@
 package main
 
-import "fmt"
-
 // block512 adds a block to a tile of 512-bit cells, in AVX-512 with VNNI. The block's codes
 // stay in Z24…Z31 while the tokens pass.
 //
@@ -19,10 +17,10 @@ func block512(f *file, v form, t tile) {
 	if v.minimum {
 		v.minimums(f, 0, t.rows(), "Z22", "Z18")
 	}
+	// The tokens take turns: a sum is ready after five cycles, in which another two a cycle can begin.
 	columns := 8 / v.parts()
-	for token := range t.tokens {
-		acc, sum, scale := t.acc[token], t.sum[token], fmt.Sprintf("Z%d", 12+token%4)
-		for part := range v.parts() {
+	for part := range v.parts() {
+		for token, sum := range t.sum {
 			switch {
 			case v.halves:
 				f.op("VPBROADCASTD %s, %s", meta(metaHalves+4*part, token), sum)
@@ -33,9 +31,14 @@ func block512(f *file, v form, t tile) {
 			default:
 				clear(f, sum)
 			}
-			for j := part * columns; j < (part+1)*columns; j++ {
+		}
+		for j := part * columns; j < (part+1)*columns; j++ {
+			for token, sum := range t.sum {
 				f.op("VPDPBUSD.BCST %s, %s, %s", x(4*j, token), w[j], sum)
 			}
+		}
+		for token, sum := range t.sum {
+			acc, scale := t.acc[token], []string{"Z18", "Z19", "Z23"}[token%3]
 			f.op("VMULPS.BCST %s, %s, %s", meta(metaD, token), d[part], scale)
 			f.op("VCVTDQ2PS %s, %s", sum, sum)
 			if v.minimum {

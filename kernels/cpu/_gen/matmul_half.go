@@ -14,6 +14,7 @@ func halfFile() *file {
 			matMulHalf(f, kind, tile{level: "AVX2", ahead: true, tokens: tokens, cells: 2, bytes: 32, acc: regs("Y", 0, 2*tokens)})
 			matMulHalf(f, kind, tile512(tokens))
 		}
+		matMulHalf(f, kind, tile512(8))
 		matMulHalf(f, kind, oneAhead512())
 	}
 	return f
@@ -21,15 +22,19 @@ func halfFile() *file {
 
 func matMulHalf(f *file, kind string, t tile) {
 	f.begin(t.name(kind), fmt.Sprintf("multiplies groups of rows with %d tokens.", t.tokens), halfParameters, "")
-	f.load("out", "DI", "w", "SI", "ldo", "R12", "groups", "R13", "k", "R8")
-	f.op("SHLQ $2, R12")
+	f.load("out", "DI", "w", "SI", "groups", "R13", "k", "R8")
 	f.op("SHLQ $2, R8")
 	if t.tokens > 3 {
 		f.op("LEAQ (R8)(R8*2), R9")
-		f.op("LEAQ (R12)(R12*2), R15")
+	}
+	if t.tokens <= 4 {
+		t.outStrides(f)
 	}
 	f.label("group")
 	f.load("x", "DX", "k", "CX")
+	if t.tokens > 4 {
+		f.op("LEAQ (DX)(R8*4), R12")
+	}
 	for _, acc := range t.acc {
 		clear(f, acc)
 	}
@@ -57,8 +62,15 @@ func matMulHalf(f *file, kind string, t tile) {
 	}
 	f.op("ADDQ $32, SI")
 	f.op("ADDQ $4, DX")
+	if t.tokens > 4 {
+		f.op("ADDQ $4, R12")
+	}
 	f.op("DECQ CX")
 	f.op("JNZ column")
+	if t.tokens > 4 {
+		t.outStrides(f)
+		f.op("LEAQ (DI)(R12*4), AX")
+	}
 	t.each(func(token, c int) { f.op("VMOVUPS %s, %s", t.acc[t.cell(token, c)], t.out(token, c)) })
 	f.op("ADDQ $64, DI")
 	f.op("DECQ R13")
