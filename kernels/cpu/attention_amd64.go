@@ -15,10 +15,12 @@ const keys512 = 8
 
 // The functions for 1, 2, … query heads that share one pass over keys or values.
 type (
-	scoresFunc[T any] func(dst []float32, ldd int, q []float32, k []T, heads, n, dim int)
-	accumFunc[T any]  func(dst []float32, p []float32, ldp int, v []T, heads, n, dim int)
-	scoresTile[T any] func(dst, q *float32, k *T, ldd, n, dim int)
-	accumTile[T any]  func(dst, p *float32, v *T, ldp, n, dim int)
+	scoresFunc  func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int)
+	accumFunc   func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int)
+	accumQ8Func func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int)
+	scoresTile  func(dst, q *float32, k *uint16, ldd, n, dim int)
+	accumTile   func(dst, p *float32, v *uint16, ldp, n, dim int)
+	accumQ8Tile func(dst, p *float32, v *int8, scales *uint16, ldp, lds, n, dim int)
 )
 
 // passHeads is how many of the heads that are left join the next pass, of at most most:
@@ -28,49 +30,49 @@ func passHeads(left, most int) int {
 	return (left + passes - 1) / passes
 }
 
-func scoresVectors[T any](tiles []scoresTile[T], rowLen func(dim int) int) scoresFunc[T] {
-	return func(dst []float32, ldd int, q []float32, k []T, heads, n, dim int) {
-		row, step := rowLen(dim), max(keys512, runElements/dim&^(keys512-1))
+func scoresVectors(tiles []scoresTile) scoresFunc {
+	return func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int) {
+		step := max(keys512, runElements/dim&^(keys512-1))
 		for j := 0; j < n; j += step {
 			run := min(step, n-j)
 			for h, num := 0, 0; h < heads; h += num {
 				num = passHeads(heads-h, len(tiles))
-				tiles[num-1](&dst[h*ldd+j], &q[h*dim], &k[j*row], ldd, run, dim)
+				tiles[num-1](&dst[h*ldd+j], &q[h*dim], &k[j*dim], ldd, run, dim)
 			}
 		}
 	}
 }
 
 // scoresWide does all keys but the last few, which are left to another level.
-func scoresWide[T any](tiles []scoresTile[T], rowLen func(dim int) int, rest scoresFunc[T]) scoresFunc[T] {
-	wide := scoresVectors(tiles, rowLen)
-	return func(dst []float32, ldd int, q []float32, k []T, heads, n, dim int) {
+func scoresWide(tiles []scoresTile, rest scoresFunc) scoresFunc {
+	wide := scoresVectors(tiles)
+	return func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int) {
 		whole := n &^ (keys512 - 1)
 		if whole > 0 {
 			wide(dst, ldd, q, k, heads, whole, dim)
 		}
 		if whole < n {
-			rest(dst[whole:], ldd, q, k[whole*rowLen(dim):], heads, n-whole, dim)
+			rest(dst[whole:], ldd, q, k[whole*dim:], heads, n-whole, dim)
 		}
 	}
 }
 
-func accumVectors[T any](tiles []accumTile[T], rowLen func(dim int) int, elements int) accumFunc[T] {
-	return func(dst []float32, p []float32, ldp int, v []T, heads, n, dim int) {
-		row, step := rowLen(dim), max(16, elements/dim)
+func accumVectors(tiles []accumTile, elements int) accumFunc {
+	return func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int) {
+		step := max(16, elements/dim)
 		for j := 0; j < n; j += step {
 			run := min(step, n-j)
 			for h, num := 0, 0; h < heads; h += num {
 				num = passHeads(heads-h, len(tiles))
-				tiles[num-1](&dst[h*dim], &p[h*ldp+j], &v[j*row], ldp, run, dim)
+				tiles[num-1](&dst[h*dim], &p[h*ldp+j], &v[j*dim], ldp, run, dim)
 			}
 		}
 	}
 }
 
 // accumWide leaves heads of odd size to another level.
-func accumWide[T any](wide, other accumFunc[T]) accumFunc[T] {
-	return func(dst []float32, p []float32, ldp int, v []T, heads, n, dim int) {
+func accumWide(wide, other accumFunc) accumFunc {
+	return func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int) {
 		if dim%16 != 0 {
 			other(dst, p, ldp, v, heads, n, dim)
 			return
@@ -79,19 +81,26 @@ func accumWide[T any](wide, other accumFunc[T]) accumFunc[T] {
 	}
 }
 
-// f16HeadLen is the number of halves of a key or value.
-func f16HeadLen(dim int) int { return dim }
+func accumQ8Vectors(tiles []accumQ8Tile, elements int) accumQ8Func {
+	return func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int) {
+		step := max(16, elements/dim&^15)
+		for j := 0; j < n; j += step {
+			run := min(step, n-j)
+			for h, num := 0, 0; h < heads; h += num {
+				num = passHeads(heads-h, len(tiles))
+				tiles[num-1](&dst[h*dim], &p[h*ldp+j], &v[j*dim], &scales[j], ldp, lds, run, dim)
+			}
+		}
+	}
+}
 
 var (
-	scoresF16AVX2 = scoresVectors([]scoresTile[uint16]{scoresF16AVX2H1, scoresF16AVX2H2, scoresF16AVX2H3, scoresF16AVX2H4}, f16HeadLen)
-	accumF16AVX2  = accumVectors([]accumTile[uint16]{accumF16AVX2H1, accumF16AVX2H2, accumF16AVX2H3, accumF16AVX2H4}, f16HeadLen, accumElements)
-	scoresQ8AVX2  = scoresVectors([]scoresTile[byte]{scoresQ8AVX2H1, scoresQ8AVX2H2, scoresQ8AVX2H3}, Q8HeadBytes)
-	accumQ8AVX2   = accumVectors([]accumTile[byte]{accumQ8AVX2H1, accumQ8AVX2H2, accumQ8AVX2H3}, Q8HeadBytes, accumElements)
+	scoresF16AVX2 = scoresVectors([]scoresTile{scoresF16AVX2H1, scoresF16AVX2H2, scoresF16AVX2H3, scoresF16AVX2H4})
+	accumF16AVX2  = accumVectors([]accumTile{accumF16AVX2H1, accumF16AVX2H2, accumF16AVX2H3, accumF16AVX2H4}, accumElements)
+	accumQ8AVX2   = accumQ8Vectors([]accumQ8Tile{accumQ8AVX2H1, accumQ8AVX2H2, accumQ8AVX2H3}, accumElements)
 
-	scoresF16AVX512 = scoresWide([]scoresTile[uint16]{scoresF16AVX512H1, scoresF16AVX512H2, scoresF16AVX512H3, scoresF16AVX512H4, scoresF16AVX512H5, scoresF16AVX512H6},
-		f16HeadLen, scoresF16AVX2)
-	accumF16AVX512 = accumWide(accumVectors([]accumTile[uint16]{accumF16AVX512H1, accumF16AVX512H2, accumF16AVX512H3, accumF16AVX512H4, accumF16AVX512H5, accumF16AVX512H6},
-		f16HeadLen, runElements), accumF16AVX2)
-	scoresQ8AVX512 = scoresWide([]scoresTile[byte]{scoresQ8AVX512H1, scoresQ8AVX512H2, scoresQ8AVX512H3, scoresQ8AVX512H4, scoresQ8AVX512H5}, Q8HeadBytes, scoresQ8AVX2)
-	accumQ8AVX512  = accumVectors([]accumTile[byte]{accumQ8AVX512H1, accumQ8AVX512H2, accumQ8AVX512H3, accumQ8AVX512H4, accumQ8AVX512H5}, Q8HeadBytes, runElements)
+	scoresF16AVX512 = scoresWide([]scoresTile{scoresF16AVX512H1, scoresF16AVX512H2, scoresF16AVX512H3, scoresF16AVX512H4, scoresF16AVX512H5, scoresF16AVX512H6}, scoresF16AVX2)
+	accumF16AVX512  = accumWide(accumVectors([]accumTile{accumF16AVX512H1, accumF16AVX512H2, accumF16AVX512H3, accumF16AVX512H4, accumF16AVX512H5, accumF16AVX512H6},
+		runElements), accumF16AVX2)
+	accumQ8AVX512 = accumQ8Vectors([]accumQ8Tile{accumQ8AVX512H1, accumQ8AVX512H2, accumQ8AVX512H3, accumQ8AVX512H4, accumQ8AVX512H5, accumQ8AVX512H6}, runElements)
 )

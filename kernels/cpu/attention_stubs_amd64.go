@@ -104,82 +104,47 @@ func scoresF16AVX512H6(dst *float32, q *float32, k *uint16, ldd int, n int, dim 
 //go:noescape
 func accumF16AVX512H6(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
 
-// scoresQ8AVX2H1 multiplies 1 queries with n keys.
-//
-//go:noescape
-func scoresQ8AVX2H1(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
-
 // accumQ8AVX2H1 adds n weighted values to 1 outputs.
 //
 //go:noescape
-func accumQ8AVX2H1(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
-
-// scoresQ8AVX2H2 multiplies 2 queries with n keys.
-//
-//go:noescape
-func scoresQ8AVX2H2(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+func accumQ8AVX2H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
 // accumQ8AVX2H2 adds n weighted values to 2 outputs.
 //
 //go:noescape
-func accumQ8AVX2H2(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
-
-// scoresQ8AVX2H3 multiplies 3 queries with n keys.
-//
-//go:noescape
-func scoresQ8AVX2H3(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+func accumQ8AVX2H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
 // accumQ8AVX2H3 adds n weighted values to 3 outputs.
 //
 //go:noescape
-func accumQ8AVX2H3(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
+func accumQ8AVX2H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
-// scoresQ8AVX512H1 multiplies 1 queries with n keys, a multiple of 8.
+// accumQ8AVX512H1 adds n weighted values to 1 outputs.
 //
 //go:noescape
-func scoresQ8AVX512H1(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+func accumQ8AVX512H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
-// accumQ8AVX512H1 adds n weighted values, of a multiple of 16, to 1 outputs.
+// accumQ8AVX512H2 adds n weighted values to 2 outputs.
 //
 //go:noescape
-func accumQ8AVX512H1(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
+func accumQ8AVX512H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
-// scoresQ8AVX512H2 multiplies 2 queries with n keys, a multiple of 8.
+// accumQ8AVX512H3 adds n weighted values to 3 outputs.
 //
 //go:noescape
-func scoresQ8AVX512H2(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+func accumQ8AVX512H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
-// accumQ8AVX512H2 adds n weighted values, of a multiple of 16, to 2 outputs.
+// accumQ8AVX512H4 adds n weighted values to 4 outputs.
 //
 //go:noescape
-func accumQ8AVX512H2(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
+func accumQ8AVX512H4(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
-// scoresQ8AVX512H3 multiplies 3 queries with n keys, a multiple of 4.
+// accumQ8AVX512H5 adds n weighted values to 5 outputs.
 //
 //go:noescape
-func scoresQ8AVX512H3(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
+func accumQ8AVX512H5(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
 
-// accumQ8AVX512H3 adds n weighted values, of a multiple of 16, to 3 outputs.
+// accumQ8AVX512H6 adds n weighted values to 6 outputs.
 //
 //go:noescape
-func accumQ8AVX512H3(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
-
-// scoresQ8AVX512H4 multiplies 4 queries with n keys, a multiple of 4.
-//
-//go:noescape
-func scoresQ8AVX512H4(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
-
-// accumQ8AVX512H4 adds n weighted values, of a multiple of 16, to 4 outputs.
-//
-//go:noescape
-func accumQ8AVX512H4(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
-
-// scoresQ8AVX512H5 multiplies 5 queries with n keys, a multiple of 4.
-//
-//go:noescape
-func scoresQ8AVX512H5(dst *float32, q *float32, k *byte, ldd int, n int, dim int)
-
-// accumQ8AVX512H5 adds n weighted values, of a multiple of 16, to 5 outputs.
-//
-//go:noescape
-func accumQ8AVX512H5(dst *float32, p *float32, v *byte, ldp int, n int, dim int)
+func accumQ8AVX512H6(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)

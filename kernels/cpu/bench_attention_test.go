@@ -42,21 +42,35 @@ func BenchmarkAttentionStream(b *testing.B) {
 	const heads, dim, segment, runs = 3, 64, 256, 1536
 	r := random()
 	q, p, out := normals(r, heads*dim), normals(r, heads*segment), make([]float32, heads*dim)
-	f16, q8 := make([]uint16, runs*segment*dim), make([]byte, runs*segment*Q8HeadBytes(dim))
-	f16Run, q8Run := halves(r, segment*dim), make([]byte, segment*Q8HeadBytes(dim))
+	f16, q8, scales := make([]uint16, runs*segment*dim), make([]int8, runs*segment*dim), make([]uint16, runs*segment*dim/32)
+	run := halves(r, segment*dim)
+	q8Run, scalesRun, _ := quantizedValues(r, segment, dim, segment)
+	keys := aligned(FormQ8_0.Bytes(runs*segment, dim))
+	quants, meta := make([]int8, heads*dim), make([]Meta, heads*dim/32)
+	generic().Quantize(quants, meta, q)
+	keyRun := keys[:len(keys)/runs]
+	for j := range segment {
+		PlaceQ8_0(keyRun[j/16*16*dim*34/32:], j%16, q8Run[j*dim:][:dim], meta[:dim/32])
+	}
 	for i := range runs {
-		copy(f16[i*len(f16Run):], f16Run)
+		copy(f16[i*len(run):], run)
 		copy(q8[i*len(q8Run):], q8Run)
+		copy(scales[i*len(scalesRun):], scalesRun)
+		copy(keys[i*len(keyRun):], keyRun)
 	}
 	for _, c := range []struct {
 		name  string
 		bytes int
 		run   func(o *Ops, i int)
 	}{
-		{"scores/f16", 2 * len(f16), func(o *Ops, i int) { o.ScoresF16(p, segment, q, f16[i*len(f16Run):], heads, segment, dim) }},
-		{"accum/f16", 2 * len(f16), func(o *Ops, i int) { o.AccumF16(out, p, segment, f16[i*len(f16Run):], heads, segment, dim) }},
-		{"scores/q8_0", len(q8), func(o *Ops, i int) { o.ScoresQ8(p, segment, q, q8[i*len(q8Run):], heads, segment, dim) }},
-		{"accum/q8_0", len(q8), func(o *Ops, i int) { o.AccumQ8(out, p, segment, q8[i*len(q8Run):], heads, segment, dim) }},
+		{"scores/f16", 2 * len(f16), func(o *Ops, i int) { o.ScoresF16(p, segment, q, f16[i*len(run):], heads, segment, dim) }},
+		{"accum/f16", 2 * len(f16), func(o *Ops, i int) { o.AccumF16(out, p, segment, f16[i*len(run):], heads, segment, dim) }},
+		{"scores/q8_0", len(keys), func(o *Ops, i int) {
+			o.MatMul(FormQ8_0, p, segment, keys[i*len(keyRun):][:len(keyRun)], segment/16, quants, meta, heads, dim)
+		}},
+		{"accum/q8_0", len(keys), func(o *Ops, i int) {
+			o.AccumQ8(out, p, segment, q8[i*len(q8Run):], scales[i*len(scalesRun):], segment, heads, segment, dim)
+		}},
 	} {
 		eachLevelBench(b, c.name, func(b *testing.B, o *Ops) {
 			b.SetBytes(int64(c.bytes))

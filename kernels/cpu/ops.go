@@ -33,8 +33,7 @@ type Ops struct {
 
 	scoresF16 func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int)
 	accumF16  func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int)
-	scoresQ8  func(dst []float32, ldd int, q []float32, k []byte, heads, n, dim int)
-	accumQ8   func(dst []float32, p []float32, ldp int, v []byte, heads, n, dim int)
+	accumQ8   func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int)
 
 	ropePairs, ropeHalves func(x, cos, sin []float32)
 
@@ -84,7 +83,6 @@ func generic() *Ops {
 		geluMul:    geluMulGeneric,
 		scoresF16:  scoresF16Generic,
 		accumF16:   accumF16Generic,
-		scoresQ8:   scoresQ8Generic,
 		accumQ8:    accumQ8Generic,
 		ropePairs:  ropePairsGeneric,
 		ropeHalves: ropeHalvesGeneric,

@@ -42,13 +42,12 @@ func (o *Ops) accelerate(level Level) {
 	o.geluMul = geluMulVectors
 	o.scoresF16 = scoresF16AVX2
 	o.accumF16 = accumF16AVX2
-	o.scoresQ8 = scoresQ8AVX2
 	o.accumQ8 = accumQ8AVX2
 	if level == AVX512VNNI {
 		o.read = readVectors(readAVX512)
 		o.peakFloat = peakFloatVectors(peakFloatAVX512, 64)
 		o.expSum = expSumVectors(expSumAVX512)
-		o.scoresF16, o.accumF16, o.scoresQ8, o.accumQ8 = scoresF16AVX512, accumF16AVX512, scoresQ8AVX512, accumQ8AVX512
+		o.scoresF16, o.accumF16, o.accumQ8 = scoresF16AVX512, accumF16AVX512, accumQ8AVX512
 		if gainsAhead() {
 			o.readAhead()
 		}

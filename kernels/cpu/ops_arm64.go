@@ -3,7 +3,7 @@
 package cpu
 
 // accelerate replaces the twins by what the level has. The cheaper row operations
-// stay in plain Go, as those on 8-bit keys and values do.
+// stay in plain Go, as sums of 8-bit values do.
 func (o *Ops) accelerate(level Level) {
 	o.level = level
 	if level != NEON {

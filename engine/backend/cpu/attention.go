@@ -61,11 +61,20 @@ type part struct {
 // attentionScratch is a thread's space for one tile and key head. A query is one
 // row's query head of the group, [row, head of the group].
 type attentionScratch struct {
-	queries []float32 // scaled [queries, dim of the cache]
+	queries queries
 	scores  []float32 // [queries, segmentLen]
 	segment part
 	total   part
 	factor  [2]float32
+}
+
+// queries are those of a tile and key head, scaled, and with zeros up to the length of
+// the cache's rows. Where that is of 8 bits, queries are too.
+type queries struct {
+	n      int
+	values []float32      // [n, dim of the cache]
+	quants []int8         // alike
+	meta   []kernels.Meta // [n, dim/32]
 }
 
 // attendTask is one Attend. A unit is a tile and a key head. Each is a chunk's
@@ -100,7 +109,7 @@ func (b *Backend) Attend(dst, q backend.Tensor, kv backend.KV, layer int, scale 
 	if t.units == 0 {
 		return
 	}
-	b.makeAttentionRoom(t.group, c.dim)
+	b.makeAttentionRoom(t.group, c)
 	work := 0
 	for i := range b.tiles {
 		tile := &b.tiles[i]
@@ -129,11 +138,14 @@ func (t *attendTask) quantizes() bool {
 }
 
 // makeAttentionRoom sizes the threads' space.
-func (b *Backend) makeAttentionRoom(group, dim int) {
-	n := tileRows * group
+func (b *Backend) makeAttentionRoom(group int, c *cache) {
+	n, dim := tileRows*group, c.dim
 	for i := range b.workers.scratch {
 		s := &b.workers.scratch[i].attention
-		s.queries = grow(s.queries, n*dim)
+		s.queries.values = grow(s.queries.values, n*dim)
+		if c.quantized() {
+			s.queries.quants, s.queries.meta = grow(s.queries.quants, n*dim), grow(s.queries.meta, n*dim/kernels.BlockColumns)
+		}
 		s.scores = grow(s.scores, n*segmentLen)
 		for _, p := range []*part{&s.segment, &s.total} {
 			p.highest, p.sum, p.values = grow(p.highest, n), grow(p.sum, n), grow(p.values, n*dim)
@@ -194,18 +206,22 @@ func (t *attendTask) join() {
 	}
 }
 
-// loadQueries copies the tile's queries of a key head, scaled, and with zeros up to
-// the length of the cache's rows.
+// loadQueries copies the tile's queries of a key head.
 func (t *attendTask) loadQueries(tile *tile, head int, a *attentionScratch) {
-	n, dim := t.cache.shape.HeadDim, t.cache.dim
+	n, dim, q := t.cache.shape.HeadDim, t.cache.dim, &a.queries
+	q.n = tile.rows * t.group
 	for r := range tile.rows {
 		row := t.q.row(tile.row + r)[head*t.group*n:]
 		for h := range t.group {
-			query := a.queries[(r*t.group+h)*dim:][:dim]
+			query := q.values[(r*t.group+h)*dim:][:dim]
 			clear(query[copy(query, row[h*n:(h+1)*n]):])
 		}
 	}
-	t.b.ops.Scale(a.queries[:tile.rows*t.group*dim], t.scale)
+	values := q.values[:q.n*dim]
+	t.b.ops.Scale(values, t.scale)
+	if t.cache.quantized() {
+		t.b.ops.Quantize(q.quants[:len(values)], q.meta[:len(values)/kernels.BlockColumns], values)
+	}
 }
 
 // segment computes one segment of a tile and key head into out.
@@ -215,9 +231,14 @@ func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch,
 	n := min(segmentLen, tile.end()-from)
 	queries := tile.rows * group
 	start, common := t.visible(tile, 0, from, n)
-	for at := start; at < n; {
-		row, length := t.stretch(keys, tile, head, from+at, n-at)
-		t.cache.scores(ops, a.scores[at:], segmentLen, a.queries, row, queries, length)
+	at, end := start, n
+	if t.cache.quantized() {
+		// Whole groups: what else they hold has scores too, which nobody reads.
+		at, end = start/kernels.GroupRows*kernels.GroupRows, kernels.Groups(n)*kernels.GroupRows
+	}
+	for at < end {
+		row, length := t.stretch(keys, tile, head, from+at, end-at)
+		t.cache.scores(ops, a.scores[at:], segmentLen, &a.queries, row, length)
 		at += length
 	}
 	for r := range tile.rows {

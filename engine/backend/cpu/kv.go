@@ -13,7 +13,7 @@ const (
 	// KVF16 stores them as float16.
 	KVF16 = "f16"
 	// KVQ8 stores them as int8 with a float16 scale for each 32, in 17/32 of the
-	// memory; attention reads that much less.
+	// memory; attention reads that much less, and quantises queries in the same way.
 	KVQ8 = "q8_0"
 )
 
@@ -25,14 +25,22 @@ const regionLen = 256
 // blocks, blockSize]: what one head reads of it lies together, which is one run
 // for the processor's prefetching. A region is a few huge pages, so memory is
 // taken as regions are used. See RATIONALE.md: order of the CPU cache.
+//
+// Of 8 bits, a head's keys in a region are a matrix of FormQ8_0, each 16 of them a group:
+// their scores are the product of one. Its values have their scales before them, a
+// half for each 32 values: [dim/32, rows], then codes [rows, dim].
 type cache struct {
 	shape  backend.KVShape
 	region int // blocks of a region; the last may have fewer
 	dim    int // values of a row: the head's, and zeros up to a whole block
 
-	// One of the two holds the rows.
-	f16 []uint16 // [row, dim]
-	q8  []byte   // [row, Q8HeadBytes(dim)]
+	f16 []uint16 // [row, dim]; nil if rows are of 8 bits
+
+	// q8 holds rows of 8 bits, rowBytes each. codes and scales are the same memory.
+	q8       []byte
+	codes    []int8
+	scales   []uint16
+	rowBytes int
 }
 
 // half says which half of a head's rows is meant.
@@ -53,7 +61,7 @@ func (b *Backend) kvDim(headDim int) int {
 
 func (b *Backend) kvRowBytes(headDim int) int {
 	if b.kvType == KVQ8 {
-		return kernels.Q8HeadBytes(b.kvDim(headDim))
+		return kernels.FormQ8_0.Bytes(kernels.GroupRows, b.kvDim(headDim)) / kernels.GroupRows
 	}
 	return 2 * headDim
 }
@@ -69,6 +77,17 @@ func (c *cache) row(h half, layer, block, head, offset int) int {
 	first := block - block%c.region
 	blocks := min(c.region, s.Blocks-first)
 	return (2*first*s.Layers*s.Heads+(2*(layer*s.Heads+head)+int(h))*blocks+block-first)*s.BlockSize + offset
+}
+
+// extent returns the half of a head that a row is of: its first row, and how many rows
+// it has in the region.
+func (c *cache) extent(row int) (first, rows int) {
+	s := &c.shape
+	perBlock := 2 * s.Layers * s.Heads * s.BlockSize
+	region := row / (c.region * perBlock)
+	rows = min(c.region, s.Blocks-region*c.region) * s.BlockSize
+	start := region * c.region * perBlock
+	return start + (row-start)/rows*rows, rows
 }
 
 // neighbours tells whether a head's rows of two blocks follow each other.
@@ -89,42 +108,66 @@ func (b *Backend) NewKV(s backend.KVShape) (backend.KV, error) {
 	if slots := int64(s.Blocks) * int64(s.BlockSize); slots > math.MaxInt32 {
 		return nil, fmt.Errorf("cpu backend: a cache of %d positions is too large, at most %d fit", slots, math.MaxInt32)
 	}
-	c := &cache{shape: s, region: max(1, regionLen/s.BlockSize), dim: b.kvDim(s.HeadDim)}
+	if b.kvType == KVQ8 && s.BlockSize%kernels.GroupRows != 0 {
+		return nil, fmt.Errorf("cpu backend: blocks of %d positions do not hold keys of type %s, which lie in groups of %d: use blocks of 16 or more, or cache type %s",
+			s.BlockSize, KVQ8, kernels.GroupRows, KVF16)
+	}
+	c := &cache{shape: s, region: max(1, regionLen/s.BlockSize), dim: b.kvDim(s.HeadDim), rowBytes: b.kvRowBytes(s.HeadDim)}
 	region, err := b.memory.allocate(int(b.KVBytes(s)))
 	if err != nil {
 		return nil, fmt.Errorf("cpu backend: allocate %d bytes for keys and values: %w", b.KVBytes(s), err)
 	}
+	var ok bool
 	if b.kvType == KVQ8 {
 		c.q8 = region
-		return c, nil
+		c.codes, _ = viewAs[int8](region)
+		c.scales, ok = viewAs[uint16](region)
+	} else {
+		c.f16, ok = viewAs[uint16](region)
 	}
-	var ok bool
-	if c.f16, ok = viewAs[uint16](region); !ok {
+	if !ok {
 		panic("cpu backend: memory is not aligned")
 	}
 	return c, nil
 }
 
-// scores multiplies query heads with n keys from a row on, see kernels.ScoresF16.
-func (c *cache) scores(ops *kernels.Ops, dst []float32, ldd int, q []float32, row, heads, n int) {
-	dim := c.dim
-	if c.q8 != nil {
-		size := kernels.Q8HeadBytes(dim)
-		ops.ScoresQ8(dst, ldd, q, c.q8[row*size:(row+n)*size], heads, n, dim)
+// quantized tells whether rows are of 8 bits.
+func (c *cache) quantized() bool { return c.f16 == nil }
+
+// keyGroup returns the group that holds a key of 8 bits, and its row there.
+func (c *cache) keyGroup(row int) (group []byte, r int) {
+	r = row % kernels.GroupRows
+	return c.q8[(row-r)*c.rowBytes:][:kernels.GroupRows*c.rowBytes], r
+}
+
+// value returns the codes of a value of 8 bits and those after it, and their scales,
+// whose rows are lds apart.
+func (c *cache) value(row int) (codes []int8, scales []uint16, lds int) {
+	first, rows := c.extent(row)
+	at := first * c.rowBytes // in bytes
+	scales = c.scales[at/2+row-first:][:(c.dim/kernels.BlockColumns-1)*rows+rows-(row-first)]
+	codes = c.codes[at+rows*(c.rowBytes-c.dim):][(row-first)*c.dim : rows*c.dim]
+	return codes, scales, rows
+}
+
+// scores multiplies queries with n keys from a row on, dst[query·ldd + key]. Of keys of 8
+// bits, the first and n are multiples of a group.
+func (c *cache) scores(ops *kernels.Ops, dst []float32, ldd int, q *queries, row, n int) {
+	if c.quantized() {
+		ops.MatMul(kernels.FormQ8_0, dst, ldd, c.q8[row*c.rowBytes:(row+n)*c.rowBytes], n/kernels.GroupRows, q.quants, q.meta, q.n, c.dim)
 		return
 	}
-	ops.ScoresF16(dst, ldd, q, c.f16[row*dim:(row+n)*dim], heads, n, dim)
+	ops.ScoresF16(dst, ldd, q.values, c.f16[row*c.dim:(row+n)*c.dim], q.n, n, c.dim)
 }
 
 // accumulate adds n weighted values from a row on, see kernels.AccumF16.
 func (c *cache) accumulate(ops *kernels.Ops, dst, p []float32, ldp, row, heads, n int) {
-	dim := c.dim
-	if c.q8 != nil {
-		size := kernels.Q8HeadBytes(dim)
-		ops.AccumQ8(dst, p, ldp, c.q8[row*size:(row+n)*size], heads, n, dim)
+	if c.quantized() {
+		codes, scales, lds := c.value(row)
+		ops.AccumQ8(dst, p, ldp, codes, scales, lds, heads, n, c.dim)
 		return
 	}
-	ops.AccumF16(dst, p, ldp, c.f16[row*dim:(row+n)*dim], heads, n, dim)
+	ops.AccumF16(dst, p, ldp, c.f16[row*c.dim:(row+n)*c.dim], heads, n, c.dim)
 }
 
 const storeCost = 0.3 // nanoseconds for one value
@@ -157,7 +200,7 @@ func (t *storeTask) store(to half, x []float32, slot int, s *scratch) {
 	for head := range c.shape.Heads {
 		row := c.row(to, t.layer, slot/c.shape.BlockSize, head, slot%c.shape.BlockSize)
 		values := x[head*n : (head+1)*n]
-		if c.q8 == nil {
+		if !c.quantized() {
 			t.b.ops.F32ToF16(c.f16[row*c.dim:(row+1)*c.dim], values)
 			continue
 		}
@@ -169,7 +212,15 @@ func (t *storeTask) store(to half, x []float32, slot int, s *scratch) {
 		s.quants = grow(s.quants, c.dim)
 		s.meta = grow(s.meta, c.dim/kernels.BlockColumns)
 		t.b.ops.Quantize(s.quants, s.meta, values)
-		size := kernels.Q8HeadBytes(c.dim)
-		kernels.QuantizeHead(c.q8[row*size:(row+1)*size], s.quants, s.meta)
+		if to == keys {
+			group, r := c.keyGroup(row)
+			kernels.PlaceQ8_0(group, r, s.quants, s.meta)
+			continue
+		}
+		codes, scales, lds := c.value(row)
+		copy(codes, s.quants)
+		for i := range s.meta {
+			scales[i*lds] = kernels.F16FromF32(s.meta[i].D)
+		}
 	}
 }

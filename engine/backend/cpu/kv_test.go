@@ -73,6 +73,9 @@ func TestCacheRows(t *testing.T) {
 					t.Fatalf("layer %d, head %d, half %d, position %d of %d blocks: row %d of %d is taken or none", layer, head, h, position, blocks, row, len(taken))
 				}
 				taken[row] = true
+				if first, rows := c.extent(row); first != c.row(h, layer, block/16*16, head, 0) || rows != min(16, blocks-block/16*16)*blockSize {
+					t.Errorf("layer %d, head %d, half %d, position %d of %d blocks: row %d is of %d from %d on", layer, head, h, position, blocks, row, rows, first)
+				}
 				if offset > 0 || block > 0 && c.neighbours(int32(block-1), int32(block)) {
 					if before := c.row(h, layer, (position-1)/blockSize, head, (position-1)%blockSize); before != row-1 {
 						t.Errorf("position %d of %d blocks: row %d after %d", position, blocks, row, before)

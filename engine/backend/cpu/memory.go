@@ -68,7 +68,7 @@ func (m *memory) release() error {
 // order; ok is false if they do not begin at the type's alignment. The view is
 // safe: every bit pattern is a value of T, and it ends with the last whole
 // element of b, which it keeps alive.
-func viewAs[T uint16 | float32](b []byte) (view []T, ok bool) {
+func viewAs[T int8 | uint16 | float32](b []byte) (view []T, ok bool) {
 	var t T
 	size := unsafe.Sizeof(t)
 	if uintptr(unsafe.Pointer(unsafe.SliceData(b)))%size != 0 {

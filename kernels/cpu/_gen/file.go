@@ -33,6 +33,11 @@ func (f *file) declarations() string {
 // *float32, n int"); the result, if any, is named ret. doc ends the sentence that the
 // name begins.
 func (f *file) begin(name, doc, parameters, result string) {
+	f.beginWithFrame(name, doc, parameters, result, 0)
+}
+
+// beginWithFrame starts a function that has so many bytes of the stack, from 0(SP) on.
+func (f *file) beginWithFrame(name, doc, parameters, result string, frame int) {
 	f.function = name
 	f.offsets = map[string]int{}
 	offset := 0
@@ -53,7 +58,11 @@ func (f *file) begin(name, doc, parameters, result string) {
 		signature += " " + result
 	}
 	fmt.Fprintf(&f.stubs, "\n// %s %s\n//\n//go:noescape\n%s\n", name, doc, signature)
-	fmt.Fprintf(&f.text, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", signature, name, offset)
+	flag := "NOSPLIT"
+	if frame > 0 {
+		flag = "0"
+	}
+	fmt.Fprintf(&f.text, "\n// %s\nTEXT ·%s(SB), %s, $%d-%d\n", signature, name, flag, frame, offset)
 }
 
 // op writes one instruction.
