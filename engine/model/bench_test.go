@@ -75,20 +75,23 @@ func benchDecode(b *testing.B, real realModel, threads, batch, context int) {
 }
 
 // BenchmarkPrefill measures a prompt of 512 tokens in one step, of which the
-// last gives logits.
+// last gives logits, at the start of a context and behind one.
 func BenchmarkPrefill(b *testing.B) {
 	const n = 512
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("tokens=%d/threads=%d", n, threads), func(b *testing.B) {
-			benchPrefill(b, smolLM2, threads, n)
-		})
+	for _, context := range []int{0, 1024} {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("tokens=%d/context=%d/threads=%d", n, context, threads), func(b *testing.B) {
+				benchPrefill(b, smolLM2, threads, n, context)
+			})
+		}
 	}
 }
 
-func benchPrefill(b *testing.B, real realModel, threads, n int) {
-	m := benchModel(b, real, threads, n)
+// benchPrefill measures n tokens behind a context that nobody has computed.
+func benchPrefill(b *testing.B, real realModel, threads, n, context int) {
+	m := benchModel(b, real, threads, context+n)
 	step, next := &backend.Batch{Sample: []int32{int32(n - 1)}}, int32(0)
-	backendtest.Append(step, prompt(n), 0, backendtest.Blocks(&next, n, benchBlockSize), benchBlockSize)
+	backendtest.Append(step, prompt(n), context, backendtest.Blocks(&next, context+n, benchBlockSize), benchBlockSize)
 	forward(b, m, step)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -101,7 +104,7 @@ func benchPrefill(b *testing.B, real realModel, threads, n int) {
 // Q5_0 and Q6_K, as `llama-bench -t 2 -p 128 -n 16` does.
 func BenchmarkModels(b *testing.B) {
 	for name, real := range map[string]realModel{"gemma3": gemma3, "qwen2": qwen2} {
-		b.Run(name+"/prefill", func(b *testing.B) { benchPrefill(b, real, 2, 128) })
+		b.Run(name+"/prefill", func(b *testing.B) { benchPrefill(b, real, 2, 128, 0) })
 		b.Run(name+"/decode", func(b *testing.B) { benchDecode(b, real, 2, 1, 16) })
 	}
 }
