@@ -29,6 +29,7 @@ func main() {
 		"matmul":      matMulFile(),
 		"row":         rowFile(),
 		"attention":   attentionFile(),
+		"panel":       panelFile(),
 		"speed":       speedFile(),
 		"matmul_half": halfFile(),
 		"weight":      weightFile(),
