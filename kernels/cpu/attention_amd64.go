@@ -101,7 +101,7 @@ var (
 
 	scoresF16AVX512 = scoresPanels(
 		scoresWide([]scoresTile{scoresF16AVX512H1, scoresF16AVX512H2, scoresF16AVX512H3, scoresF16AVX512H4, scoresF16AVX512H5, scoresF16AVX512H6}, scoresF16AVX2))
-	accumF16AVX512  = accumWide(accumVectors([]accumTile{accumF16AVX512H1, accumF16AVX512H2, accumF16AVX512H3, accumF16AVX512H4, accumF16AVX512H5, accumF16AVX512H6},
+	accumF16AVX512 = accumWide(accumVectors([]accumTile{accumF16AVX512H1, accumF16AVX512H2, accumF16AVX512H3, accumF16AVX512H4, accumF16AVX512H5, accumF16AVX512H6},
 		runElements), accumF16AVX2)
 	accumQ8AVX512 = accumQ8Vectors([]accumQ8Tile{accumQ8AVX512H1, accumQ8AVX512H2, accumQ8AVX512H3, accumQ8AVX512H4, accumQ8AVX512H5, accumQ8AVX512H6}, runElements)
 )
