@@ -51,6 +51,11 @@ Times are this machine's, of one goroutine; a busy machine shows in p99 and max.
 					return fmt.Errorf("%s: %w", frames, err)
 				}
 			}
+			if options.Model == "" {
+				if options.Model, err = servedName(how.setting); err != nil {
+					return err
+				}
+			}
 			report, err := bench.Run(c.Context(), offlineHost(), spec, options)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -66,6 +71,7 @@ Times are this machine's, of one goroutine; a busy machine shows in p99 and max.
 	flags.IntVar(&options.Calls, "calls", 100_000, "`number` of calls of each hook")
 	flags.DurationVar(&options.Longest, "time", 30*time.Second, "most `time` for the calls of a hook")
 	flags.StringVar(&frames, "frames", "", "`file` of recorded requests to call it with, the first 10000; without it, generated ones")
+	flags.StringVar(&options.Model, "model", "", "`name` of the model that generated requests ask for (default that of the server's YAML file, else sim)")
 	flags.StringVar(&options.Native, "native", "", "`folder` with the plugin's source in Go, to measure beside it")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return command
@@ -128,7 +134,22 @@ func printBench(out io.Writer, r *bench.Report) error {
 			fmt.Sprintf("%d KiB", h.MemoryAfter>>10), fmt.Sprintf("%d KiB", (h.MemoryAfter-h.MemoryBefore)>>10),
 			fmt.Sprintf("%.2f (%.0f bytes)", h.HostAllocs, h.HostBytes), failuresCell(h.Failures))
 	}
-	return costs.end()
+	if err := costs.end(); err != nil {
+		return err
+	}
+	for _, h := range r.Hooks {
+		if h.Failure != "" {
+			if _, err := fmt.Fprintf(out, "\n%s failed, the last time with: %s\n", h.Hook, h.Failure); err != nil {
+				return err
+			}
+		}
+		if h.Denied > 0 {
+			if _, err := fmt.Fprintf(out, "\n%s refused %d of %d requests, which a server would not have run; the last one with: %s\n", h.Hook, h.Denied, h.Calls, h.Denial); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func timeCells(t *bench.Times) []string {

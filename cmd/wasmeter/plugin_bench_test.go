@@ -47,3 +47,22 @@ func TestPluginBench(t *testing.T) {
 		}
 	}
 }
+
+// TestPluginBenchOfBook: generated requests ask for the configuration's model, and what a
+// plugin says of another is shown.
+func TestPluginBenchOfBook(t *testing.T) {
+	book := []string{"plugin", "bench", "builtin:billing", "--calls", "8", "--plugin-config", "../../examples/config/billing.yaml"}
+	code, out, stderr := command(t, nil, book...)
+	if code != 0 || strings.Count(out, "none\n") != 3 || strings.Contains(out, "refused") || strings.Contains(out, "failed, ") {
+		t.Errorf("exit %d: %s%s", code, out, stderr)
+	}
+	code, out, stderr = command(t, nil, append(book, "--model", "no \"such\" one")...)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	for _, want := range []string{`request refused 8 of 8 requests`, `the model "no \"such\" one" has no price`, `shape failed, the last time with: plugin "billing": shape: trap`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got\n%s\nwant %q in it", out, want)
+		}
+	}
+}

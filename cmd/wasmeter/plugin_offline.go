@@ -64,6 +64,19 @@ func (o *offline) spec(file, setting string) (plugin.Spec, error) {
 	return spec, nil
 }
 
+// servedName is the first name of the model of a server's YAML file; empty if the setting
+// is none, or the file names no model.
+func servedName(setting string) (string, error) {
+	if setting = strings.TrimSpace(setting); setting == "" || setting[0] == '{' {
+		return "", nil
+	}
+	c, err := config.Load(config.Sources{File: setting})
+	if err != nil || len(c.Model.ServedNames) == 0 {
+		return "", err
+	}
+	return c.Model.ServedNames[0], nil
+}
+
 // builtinPrefix stands before the name of a plugin that is part of the program,
 // where a file is expected.
 const builtinPrefix = "builtin:"

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ type Options struct {
 	Longest time.Duration
 	// Frames are the requests that calls take in turn; none: some are made.
 	Frames []*plugin.Frame
+	// Model is what the frames that are made ask for; empty: sim.
+	Model string
 	// Native is a folder with the plugin's source in Go, to be measured beside
 	// it; empty: none.
 	Native string
@@ -36,7 +39,9 @@ type runner struct {
 	loaded *plugin.Plugin
 	kv     *plugin.MemoryKV
 	state  plugin.State
-	call   plugin.Call // the last one
+	call   plugin.Call  // the last one
+	denied *plugin.Deny // what the last call refused the request with
+	failed error        // the last call's failure
 }
 
 // Run loads the plugin that spec describes and calls each of its hooks. Of
@@ -47,7 +52,7 @@ func Run(ctx context.Context, options plugin.Options, spec plugin.Spec, o Option
 	}
 	frames := o.Frames
 	if len(frames) == 0 {
-		frames = generated()
+		frames = generated(cmp.Or(o.Model, "sim"))
 	}
 	r := &runner{kv: plugin.NewMemoryKV()}
 	options.KV, options.NoBreaker, options.Observer, options.Sampled = r.kv, true, func(c plugin.Call) { r.call = c }, func(plugin.Sample) {}
@@ -112,6 +117,13 @@ func (r *runner) measure(ctx context.Context, hook plugin.Hook, frames []*plugin
 		if r.call.Failure != "" {
 			failures[string(r.call.Failure)]++
 		}
+		if r.failed != nil {
+			h.Failure = r.failed.Error()
+		}
+		if r.denied != nil {
+			h.Denied++
+			h.Denial = r.denied.Message
+		}
 		h.MemoryAfter = max(h.MemoryAfter, r.loaded.Stats().MemoryBytes)
 	}
 	runtime.ReadMemStats(&after)
@@ -129,15 +141,22 @@ func (r *runner) once(ctx context.Context, hook plugin.Hook, frame *plugin.Frame
 		return err
 	}
 	r.state.Reset()
+	r.denied, r.failed = nil, nil
 	switch hook {
 	case plugin.HookRequest:
-		_, _ = r.chain.Request(ctx, frame, &r.state)
+		var verdict plugin.Verdict
+		verdict, r.failed = r.chain.Request(ctx, frame, &r.state)
+		r.denied = verdict.Deny
 	case plugin.HookChunk:
-		_, _ = r.chain.Chunk(ctx, frame, &r.state, frame.Document)
+		_, r.failed = r.chain.Chunk(ctx, frame, &r.state, frame.Document)
 	case plugin.HookShape:
-		_, _ = r.chain.Shape(ctx, frame, &r.state)
+		_, r.failed = r.chain.Shape(ctx, frame, &r.state)
 	case plugin.HookFinish:
-		if finished := r.chain.Finish(ctx, frame, &r.state); len(finished.Writes) > 0 {
+		finished := r.chain.Finish(ctx, frame, &r.state)
+		if len(finished.Failed) > 0 {
+			r.failed = finished.Failed[0]
+		}
+		if len(finished.Writes) > 0 {
 			// A full store is the plugin's affair, and no error of the measurement.
 			_ = r.kv.Write(finished.Writes)
 		}

@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Hooks) != 2 || report.Frames != len(generated()) || report.Instances != 1 || report.Recycled != 0 || len(report.SHA256) != 64 {
+	if len(report.Hooks) != 2 || report.Frames != len(generated("sim")) || report.Instances != 1 || report.Recycled != 0 || len(report.SHA256) != 64 {
 		t.Fatalf("got %+v", report)
 	}
 	again, err := Run(t.Context(), plugin.Options{}, spec(t), Options{Calls: 400})
@@ -70,9 +70,9 @@ func TestAllocs(t *testing.T) {
 func TestFailuresAreCounted(t *testing.T) {
 	s := spec(t)
 	s.Fuel = 60_000 // enough, but for the finish of a long name
-	frame := *generated()[0]
+	frame := *generated("sim")[0]
 	frame.Tenant = strings.Repeat("n", 20_000)
-	report, err := Run(t.Context(), plugin.Options{}, s, Options{Calls: 100, Frames: []*plugin.Frame{generated()[0], &frame}})
+	report, err := Run(t.Context(), plugin.Options{}, s, Options{Calls: 100, Frames: []*plugin.Frame{generated("sim")[0], &frame}})
 	if err != nil {
 		t.Fatal(err)
 	}

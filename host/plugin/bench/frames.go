@@ -1,21 +1,23 @@
 package bench
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/wasmeter/wasmeter/host/plugin"
 )
 
-// The documents that hooks are given: a short conversation's.
+// The documents that hooks are given: a short conversation's, of a model named MODEL.
 const (
-	requestBody = `{"model":"sim","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"Why is the sky blue?"}],"max_tokens":128,"temperature":0.7}`
-	answerBody  = `{"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1764000000,"model":"sim","choices":[{"index":0,"message":{"role":"assistant","content":"Because air scatters short waves of light more than long ones."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":31,"total_tokens":159,"completion_tokens":128}}`
-	chunkBody   = `{"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1764000000,"model":"sim","choices":[{"index":0,"delta":{"content":" waves"},"logprobs":null,"finish_reason":null}]}`
+	requestBody = `{"model":MODEL,"messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"Why is the sky blue?"}],"max_tokens":128,"temperature":0.7}`
+	answerBody  = `{"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1764000000,"model":MODEL,"choices":[{"index":0,"message":{"role":"assistant","content":"Because air scatters short waves of light more than long ones."},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":31,"total_tokens":159,"completion_tokens":128}}`
+	chunkBody   = `{"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1764000000,"model":MODEL,"choices":[{"index":0,"delta":{"content":" waves"},"logprobs":null,"finish_reason":null}]}`
 )
 
-// generated are requests as they come: an answer, a stream, a stream whose
+// generated are requests of a model as they come: an answer, a stream, a stream whose
 // client left, two choices; each of 128 steps.
-func generated() []*plugin.Frame {
+func generated(model string) []*plugin.Frame {
 	var list []*plugin.Frame
 	for _, kind := range []struct {
 		flags   plugin.Flags
@@ -34,7 +36,7 @@ func generated() []*plugin.Frame {
 			HTTPStatus: 200, ArrivalUnixNS: 1_764_000_000_123_456_789, PromptTokens: 31, CachedPromptTokens: 16, MaxTokens: 512,
 			QueuedNS: 1_000_000, ScheduledNS: 3_512_345, FirstTokenNS: 45_523_456, LastTokenNS: 45_523_456 + (steps-1)*stepNS,
 			DeviceNS: 800_000_000, RequestID: kind.id, AttemptID: "01a2293f-73e9-72c5-a635-2ed86dd27787",
-			Model: "sim", Tenant: "acme", KeyName: "alice", ServiceTier: "default",
+			Model: model, Tenant: "acme", KeyName: "alice", ServiceTier: "default",
 		}
 		f.FinishedNS = f.LastTokenNS + 20_000
 		for i := range kind.choices {
@@ -63,18 +65,27 @@ func given(hook plugin.Hook, frames []*plugin.Frame) []*plugin.Frame {
 		g := *f
 		switch hook {
 		case plugin.HookRequest:
-			g.Document = []byte(requestBody)
+			g.Document = document(requestBody, f.Model)
 			g.Outcome, g.CompletionTokens, g.CachedPromptTokens, g.DeliveredTokens, g.Choices, g.Events = 0, 0, 0, 0, nil, nil
 			g.QueuedNS, g.ScheduledNS, g.FirstTokenNS, g.LastTokenNS, g.FinishedNS, g.DeviceNS = 0, 0, 0, 0, 0, 0
 		case plugin.HookShape:
 			if g.Flags&plugin.FlagStream == 0 {
-				g.Document = []byte(answerBody)
+				g.Document = document(answerBody, f.Model)
 			}
 		case plugin.HookChunk:
-			g.Document = []byte(chunkBody)
+			g.Document = document(chunkBody, f.Model)
 			g.Events = slices.Clip(g.Events[:min(len(g.Events), 3)])
 		}
 		list[i] = &g
 	}
 	return list
+}
+
+// document is one of the documents with the model's name in it.
+func document(text, model string) []byte {
+	name, err := json.Marshal(model)
+	if err != nil {
+		panic("a string is no JSON: " + err.Error())
+	}
+	return []byte(strings.Replace(text, "MODEL", string(name), 1))
 }

@@ -28,6 +28,12 @@ type Hook struct {
 	HostBytes  float64 `json:"host_alloc_bytes"`
 	// Failures counts failed calls by kind. They are calls like others.
 	Failures map[string]int `json:"failures"`
+	// Failure is what the last failed call said; empty if none failed.
+	Failure string `json:"failure,omitempty"`
+	// Denied is how many requests the plugin refused, the last one with Denial. The other
+	// hooks are called all the same: a server would not.
+	Denied int    `json:"denied,omitempty"`
+	Denial string `json:"denial,omitempty"`
 	// Native is the same source as an ordinary Go program, if it was measured.
 	Native *Times `json:"native,omitempty"`
 }
