@@ -30,12 +30,15 @@ func (o *Ops) AccumF16(dst []float32, p []float32, ldp int, v []uint16, heads, n
 // AccumQ8 is AccumF16 for values of 8 bits: v is [n, dim], and scales holds a half for
 // each 32 values of a row, [dim/32, lds]. A weight is p·scale, rounded. dim is a multiple
 // of 32. The scores of such keys are a MatMul: 16 of them are a group of FormQ8_0.
-func (o *Ops) AccumQ8(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int) {
+//
+// next is what the caller reads afterwards, if it knows. It is fetched on the way, as many
+// bytes as there are values.
+func (o *Ops) AccumQ8(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int, next []byte) {
 	checkAttention(heads, n, dim, BlockColumns, min(ldp, lds))
 	if heads == 0 || n == 0 {
 		return
 	}
-	o.accumQ8(dst[:heads*dim:len(dst)], p[:(heads-1)*ldp+n:len(p)], ldp, v[:n*dim:len(v)], scales[:(dim/BlockColumns-1)*lds+n:len(scales)], lds, heads, n, dim)
+	o.accumQ8(dst[:heads*dim:len(dst)], p[:(heads-1)*ldp+n:len(p)], ldp, v[:n*dim:len(v)], scales[:(dim/BlockColumns-1)*lds+n:len(scales)], lds, heads, n, dim, next)
 }
 
 func checkAttention(heads, n, dim, multiple, ld int) {
@@ -80,7 +83,7 @@ func accumF16Generic(dst []float32, p []float32, ldp int, v []uint16, heads, n, 
 	}
 }
 
-func accumQ8Generic(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int) {
+func accumQ8Generic(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int, _ []byte) {
 	for j := range n {
 		for block := range dim / BlockColumns {
 			scale := F32FromF16(scales[block*lds+j])

@@ -10,6 +10,9 @@ const runElements = 1 << 16
 // them, the second from the first level cache.
 const accumElements = 1 << 11
 
+// cacheLine is what one instruction fetches.
+const cacheLine = 64
+
 // keys512 is what the keys of an AVX-512 call of scores are a multiple of.
 const keys512 = 8
 
@@ -17,10 +20,10 @@ const keys512 = 8
 type (
 	scoresFunc  func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int)
 	accumFunc   func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int)
-	accumQ8Func func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int)
+	accumQ8Func func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int, next []byte)
 	scoresTile  func(dst, q *float32, k *uint16, ldd, n, dim int)
 	accumTile   func(dst, p *float32, v *uint16, ldp, n, dim int)
-	accumQ8Tile func(dst, p *float32, v *int8, scales *uint16, ldp, lds, n, dim int)
+	accumQ8Tile func(dst, p *float32, v *int8, scales *uint16, ldp, lds, n, dim int, next *byte, step int)
 )
 
 // passHeads is how many of the heads that are left join the next pass, of at most most:
@@ -82,13 +85,18 @@ func accumWide(wide, other accumFunc) accumFunc {
 }
 
 func accumQ8Vectors(tiles []accumQ8Tile, elements int) accumQ8Func {
-	return func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int) {
+	return func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int, next []byte) {
 		step := max(16, elements/dim&^15)
 		for j := 0; j < n; j += step {
 			run := min(step, n-j)
+			var line *byte
+			lineStep := 0
+			if len(next) >= n*dim { // what is shorter is left to those who read it
+				line, lineStep = &next[j*dim], cacheLine
+			}
 			for h, num := 0, 0; h < heads; h += num {
 				num = passHeads(heads-h, len(tiles))
-				tiles[num-1](&dst[h*dim], &p[h*ldp+j], &v[j*dim], &scales[j], ldp, lds, run, dim)
+				tiles[num-1](&dst[h*dim], &p[h*ldp+j], &v[j*dim], &scales[j], ldp, lds, run, dim, line, lineStep)
 			}
 		}
 	}

@@ -3274,8 +3274,8 @@ below1:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX2H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX2H1(SB), NOSPLIT, $0-64
+// func accumQ8AVX2H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX2H1(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
@@ -3333,8 +3333,8 @@ position:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX2H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX2H2(SB), NOSPLIT, $0-64
+// func accumQ8AVX2H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX2H2(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
@@ -3406,8 +3406,8 @@ position:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX2H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX2H3(SB), NOSPLIT, $0-64
+// func accumQ8AVX2H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX2H3(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
@@ -3493,16 +3493,17 @@ position:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX512H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX512H1(SB), 0, $832-64
+// func accumQ8AVX512H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX512H1(SB), 0, $832-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
 	MOVQ ldp+32(FP), R8
-	MOVQ lds+40(FP), R12
+	MOVQ next+64(FP), R12
 	MOVQ dim+56(FP), R10
 	SHLQ $2, R8
-	SHLQ $1, R12
+	TESTQ R12, R12
+	CMOVQEQ DI, R12
 	MOVQ R10, R13
 	LEAQ 63(SP), R11
 	ANDQ $-64, R11
@@ -3526,12 +3527,13 @@ turn8:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z26
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z27
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -3549,6 +3551,8 @@ turn8:
 position8:
 	VBROADCASTSS 0(R9), Z24
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -3564,6 +3568,8 @@ position8:
 	VFMADD231PS Z24, Z31, Z3
 	VBROADCASTSS 128(R9), Z24
 	PREFETCHT1 8256(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 64(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z4
@@ -3596,10 +3602,11 @@ position8:
 	VMOVUPS Z7, 448(AX)
 	ADDQ $512, DI
 	ADDQ $128, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $128, R13
 	JMP tile8
 below8:
@@ -3619,8 +3626,9 @@ turn4:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -3634,6 +3642,8 @@ turn4:
 position4:
 	VBROADCASTSS 0(R9), Z24
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -3662,8 +3672,9 @@ position4:
 	VMOVUPS Z3, 192(AX)
 	ADDQ $256, DI
 	ADDQ $64, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $64, R13
 	JMP tile4
 below4:
@@ -3681,6 +3692,7 @@ turn2:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -3692,6 +3704,8 @@ turn2:
 position2:
 	VBROADCASTSS 0(R9), Z24
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -3711,23 +3725,25 @@ position2:
 	VMOVUPS Z1, 64(AX)
 	ADDQ $128, DI
 	ADDQ $32, R15
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
 	SUBQ $32, R13
 	JMP tile2
 below2:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX512H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX512H2(SB), 0, $832-64
+// func accumQ8AVX512H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX512H2(SB), 0, $832-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
 	MOVQ ldp+32(FP), R8
-	MOVQ lds+40(FP), R12
+	MOVQ next+64(FP), R12
 	MOVQ dim+56(FP), R10
 	SHLQ $2, R8
-	SHLQ $1, R12
+	TESTQ R12, R12
+	CMOVQEQ DI, R12
 	MOVQ R10, R13
 	LEAQ 63(SP), R11
 	ANDQ $-64, R11
@@ -3760,12 +3776,13 @@ turn8:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z26
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z27
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -3793,6 +3810,8 @@ position8:
 	VBROADCASTSS 0(R9), Z24
 	VBROADCASTSS 256(R9), Z25
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -3814,6 +3833,8 @@ position8:
 	VBROADCASTSS 128(R9), Z24
 	VBROADCASTSS 384(R9), Z25
 	PREFETCHT1 8256(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 64(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z4
@@ -3860,10 +3881,11 @@ position8:
 	VMOVUPS Z15, 448(AX)
 	ADDQ $512, DI
 	ADDQ $128, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $128, R13
 	JMP tile8
 below8:
@@ -3888,8 +3910,9 @@ turn4:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -3909,6 +3932,8 @@ position4:
 	VBROADCASTSS 0(R9), Z24
 	VBROADCASTSS 128(R9), Z25
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -3947,8 +3972,9 @@ position4:
 	VMOVUPS Z7, 192(AX)
 	ADDQ $256, DI
 	ADDQ $64, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $64, R13
 	JMP tile4
 below4:
@@ -3969,6 +3995,7 @@ turn2:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -3984,6 +4011,8 @@ position2:
 	VBROADCASTSS 0(R9), Z24
 	VBROADCASTSS 64(R9), Z25
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4008,23 +4037,25 @@ position2:
 	VMOVUPS Z3, 64(AX)
 	ADDQ $128, DI
 	ADDQ $32, R15
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
 	SUBQ $32, R13
 	JMP tile2
 below2:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX512H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX512H3(SB), 0, $832-64
+// func accumQ8AVX512H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX512H3(SB), 0, $832-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
 	MOVQ ldp+32(FP), R8
-	MOVQ lds+40(FP), R12
+	MOVQ next+64(FP), R12
 	MOVQ dim+56(FP), R10
 	SHLQ $2, R8
-	SHLQ $1, R12
+	TESTQ R12, R12
+	CMOVQEQ DI, R12
 	MOVQ R10, R13
 	LEAQ 63(SP), R11
 	ANDQ $-64, R11
@@ -4066,12 +4097,13 @@ turn8:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z26
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z27
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4109,6 +4141,8 @@ position8:
 	VBROADCASTSS 256(R9), Z25
 	VBROADCASTSS 512(R9), Z26
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4136,6 +4170,8 @@ position8:
 	VBROADCASTSS 384(R9), Z25
 	VBROADCASTSS 640(R9), Z26
 	PREFETCHT1 8256(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 64(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z4
@@ -4196,10 +4232,11 @@ position8:
 	VMOVUPS Z23, 448(AX)
 	ADDQ $512, DI
 	ADDQ $128, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $128, R13
 	JMP tile8
 below8:
@@ -4229,8 +4266,9 @@ turn4:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4256,6 +4294,8 @@ position4:
 	VBROADCASTSS 128(R9), Z25
 	VBROADCASTSS 256(R9), Z26
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4304,8 +4344,9 @@ position4:
 	VMOVUPS Z11, 192(AX)
 	ADDQ $256, DI
 	ADDQ $64, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $64, R13
 	JMP tile4
 below4:
@@ -4329,6 +4370,7 @@ turn2:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4348,6 +4390,8 @@ position2:
 	VBROADCASTSS 64(R9), Z25
 	VBROADCASTSS 128(R9), Z26
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4377,23 +4421,25 @@ position2:
 	VMOVUPS Z5, 64(AX)
 	ADDQ $128, DI
 	ADDQ $32, R15
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
 	SUBQ $32, R13
 	JMP tile2
 below2:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX512H4(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX512H4(SB), 0, $832-64
+// func accumQ8AVX512H4(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX512H4(SB), 0, $832-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
 	MOVQ ldp+32(FP), R8
-	MOVQ lds+40(FP), R12
+	MOVQ next+64(FP), R12
 	MOVQ dim+56(FP), R10
 	SHLQ $2, R8
-	SHLQ $1, R12
+	TESTQ R12, R12
+	CMOVQEQ DI, R12
 	MOVQ R10, R13
 	LEAQ 63(SP), R11
 	ANDQ $-64, R11
@@ -4428,8 +4474,9 @@ turn4:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4461,6 +4508,8 @@ position4:
 	VBROADCASTSS 256(R9), Z26
 	VBROADCASTSS 384(R9), Z27
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4519,8 +4568,9 @@ position4:
 	VMOVUPS Z15, 192(AX)
 	ADDQ $256, DI
 	ADDQ $64, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $64, R13
 	JMP tile4
 below4:
@@ -4547,6 +4597,7 @@ turn2:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4570,6 +4621,8 @@ position2:
 	VBROADCASTSS 128(R9), Z26
 	VBROADCASTSS 192(R9), Z27
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4604,23 +4657,25 @@ position2:
 	VMOVUPS Z7, 64(AX)
 	ADDQ $128, DI
 	ADDQ $32, R15
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
 	SUBQ $32, R13
 	JMP tile2
 below2:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX512H5(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX512H5(SB), 0, $832-64
+// func accumQ8AVX512H5(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX512H5(SB), 0, $832-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
 	MOVQ ldp+32(FP), R8
-	MOVQ lds+40(FP), R12
+	MOVQ next+64(FP), R12
 	MOVQ dim+56(FP), R10
 	SHLQ $2, R8
-	SHLQ $1, R12
+	TESTQ R12, R12
+	CMOVQEQ DI, R12
 	MOVQ R10, R13
 	LEAQ 63(SP), R11
 	ANDQ $-64, R11
@@ -4660,8 +4715,9 @@ turn4:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4699,6 +4755,8 @@ position4:
 	VBROADCASTSS 384(R9), Z27
 	VBROADCASTSS 512(R9), Z28
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4767,8 +4825,9 @@ position4:
 	VMOVUPS Z19, 192(AX)
 	ADDQ $256, DI
 	ADDQ $64, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $64, R13
 	JMP tile4
 below4:
@@ -4798,6 +4857,7 @@ turn2:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4825,6 +4885,8 @@ position2:
 	VBROADCASTSS 192(R9), Z27
 	VBROADCASTSS 256(R9), Z28
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -4864,23 +4926,25 @@ position2:
 	VMOVUPS Z9, 64(AX)
 	ADDQ $128, DI
 	ADDQ $32, R15
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
 	SUBQ $32, R13
 	JMP tile2
 below2:
 	VZEROUPPER
 	RET
 
-// func accumQ8AVX512H6(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
-TEXT ·accumQ8AVX512H6(SB), 0, $832-64
+// func accumQ8AVX512H6(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
+TEXT ·accumQ8AVX512H6(SB), 0, $832-80
 	MOVQ dst+0(FP), DI
 	MOVQ v+16(FP), R15
 	MOVQ scales+24(FP), R14
 	MOVQ ldp+32(FP), R8
-	MOVQ lds+40(FP), R12
+	MOVQ next+64(FP), R12
 	MOVQ dim+56(FP), R10
 	SHLQ $2, R8
-	SHLQ $1, R12
+	TESTQ R12, R12
+	CMOVQEQ DI, R12
 	MOVQ R10, R13
 	LEAQ 63(SP), R11
 	ANDQ $-64, R11
@@ -4925,8 +4989,9 @@ turn4:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
-	ADDQ R12, AX
+	LEAQ (AX)(R9*2), AX
 	VCVTPH2PS.Z (AX), K1, Z25
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -4970,6 +5035,8 @@ position4:
 	VBROADCASTSS 512(R9), Z28
 	VBROADCASTSS 640(R9), Z29
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -5048,8 +5115,9 @@ position4:
 	VMOVUPS Z23, 192(AX)
 	ADDQ $256, DI
 	ADDQ $64, R15
-	ADDQ R12, R14
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
+	LEAQ (R14)(R9*2), R14
 	SUBQ $64, R13
 	JMP tile4
 below4:
@@ -5082,6 +5150,7 @@ turn2:
 	VPBROADCASTD CX, Z31
 	VPCMPD $6, positions<>(SB), Z31, K1
 	MOVQ BX, AX
+	MOVQ lds+40(FP), R9
 	VCVTPH2PS.Z (AX), K1, Z24
 	MOVQ DX, AX
 	VMULPS.Z (AX), Z24, K1, Z31
@@ -5113,6 +5182,8 @@ position2:
 	VBROADCASTSS 256(R9), Z28
 	VBROADCASTSS 320(R9), Z29
 	PREFETCHT1 8192(SI)
+	PREFETCHT1 (R12)
+	ADDQ step+72(FP), R12
 	VPMOVSXBD 0(SI), Z31
 	VCVTDQ2PS Z31, Z31
 	VFMADD231PS Z24, Z31, Z0
@@ -5157,7 +5228,8 @@ position2:
 	VMOVUPS Z11, 64(AX)
 	ADDQ $128, DI
 	ADDQ $32, R15
-	ADDQ R12, R14
+	MOVQ lds+40(FP), R9
+	LEAQ (R14)(R9*2), R14
 	SUBQ $32, R13
 	JMP tile2
 below2:

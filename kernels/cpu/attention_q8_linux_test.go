@@ -40,8 +40,8 @@ func TestAccumQ8AtTheEndOfMemory(t *testing.T) {
 			copy(v, codes)
 			copy(scales, halves)
 			got, want := make([]float32, heads*dim), make([]float32, heads*dim)
-			o.AccumQ8(got, p, n, v, scales, n, heads, n, dim)
-			accumQ8Generic(want, p, n, v, scales, n, heads, n, dim)
+			o.AccumQ8(got, p, n, v, scales, n, heads, n, dim, nil)
+			accumQ8Generic(want, p, n, v, scales, n, heads, n, dim, nil)
 			if err := sameBits(got, want); err != nil {
 				t.Fatalf("%d positions: %v", n, err)
 			}

@@ -30,15 +30,16 @@ func TestAccumQ8(t *testing.T) {
 		r := random()
 		for _, dim := range q8HeadDims {
 			for _, heads := range []int{0, 1, 2, 3, 4, 5, 6, 7} {
-				for _, n := range []int{0, 1, 3, 15, 16, 17, 70} {
+				for i, n := range []int{0, 1, 3, 15, 16, 17, 70} {
+					next := [][]byte{nil, make([]byte, n*dim), make([]byte, 5)}[i%3] // changes no result
 					ldp, lds := n+3, n+5
 					p, start := odd(normals(r, heads*ldp)), normals(r, heads*dim)
 					v, scales, value := quantizedValues(r, n, dim, lds)
 					got, want := odd(start), append([]float32(nil), start...)
-					o.AccumQ8(got, p, ldp, v, scales, lds, heads, n, dim)
+					o.AccumQ8(got, p, ldp, v, scales, lds, heads, n, dim, next)
 					for from := 0; from < n && heads > 0; from += 7 { // a run may be cut anywhere
 						run := min(7, n-from)
-						accumQ8Generic(want, p[from:], ldp, v[from*dim:], scales[from:], lds, heads, run, dim)
+						accumQ8Generic(want, p[from:], ldp, v[from*dim:], scales[from:], lds, heads, run, dim, nil)
 					}
 					if err := sameBits(got, want); err != nil {
 						t.Fatalf("dim %d, %d heads, %d positions: %v", dim, heads, n, err)
@@ -73,8 +74,8 @@ func TestAccumQ8OfLongRuns(t *testing.T) {
 			p, start := normals(r, heads*n), normals(r, heads*dim)
 			v, scales, _ := quantizedValues(r, n, dim, n)
 			got, want := odd(start), append([]float32(nil), start...)
-			o.AccumQ8(got, p, n, v, scales, n, heads, n, dim)
-			accumQ8Generic(want, p, n, v, scales, n, heads, n, dim)
+			o.AccumQ8(got, p, n, v, scales, n, heads, n, dim, nil)
+			accumQ8Generic(want, p, n, v, scales, n, heads, n, dim, nil)
 			if err := sameBits(got, want); err != nil {
 				t.Fatalf("dim %d: %v", dim, err)
 			}
@@ -95,7 +96,7 @@ func TestQuantizedHeadKeepsNaN(t *testing.T) {
 		o.Quantize(query, queryMeta, normals(random(), 32))
 		scores, out := make([]float32, 16), make([]float32, 32)
 		o.MatMul(FormQ8_0, scores, 16, group, 1, query, queryMeta, 1, 32)
-		o.AccumQ8(out, []float32{1}, 1, q, []uint16{F16FromF32(meta[0].D)}, 1, 1, 1, 32)
+		o.AccumQ8(out, []float32{1}, 1, q, []uint16{F16FromF32(meta[0].D)}, 1, 1, 1, 32, nil)
 		if scores[5] == scores[5] || out[0] == out[0] {
 			t.Errorf("score %g and output %g, want NaN", scores[5], out[0])
 		}

@@ -107,44 +107,44 @@ func accumF16AVX512H6(dst *float32, p *float32, v *uint16, ldp int, n int, dim i
 // accumQ8AVX2H1 adds n weighted values to 1 outputs.
 //
 //go:noescape
-func accumQ8AVX2H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX2H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX2H2 adds n weighted values to 2 outputs.
 //
 //go:noescape
-func accumQ8AVX2H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX2H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX2H3 adds n weighted values to 3 outputs.
 //
 //go:noescape
-func accumQ8AVX2H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX2H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX512H1 adds n weighted values to 1 outputs.
 //
 //go:noescape
-func accumQ8AVX512H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX512H1(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX512H2 adds n weighted values to 2 outputs.
 //
 //go:noescape
-func accumQ8AVX512H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX512H2(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX512H3 adds n weighted values to 3 outputs.
 //
 //go:noescape
-func accumQ8AVX512H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX512H3(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX512H4 adds n weighted values to 4 outputs.
 //
 //go:noescape
-func accumQ8AVX512H4(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX512H4(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX512H5 adds n weighted values to 5 outputs.
 //
 //go:noescape
-func accumQ8AVX512H5(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX512H5(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)
 
 // accumQ8AVX512H6 adds n weighted values to 6 outputs.
 //
 //go:noescape
-func accumQ8AVX512H6(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int)
+func accumQ8AVX512H6(dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int)

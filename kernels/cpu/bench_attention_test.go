@@ -69,7 +69,7 @@ func BenchmarkAttentionStream(b *testing.B) {
 			o.MatMul(FormQ8_0, p, segment, keys[i*len(keyRun):][:len(keyRun)], segment/16, quants, meta, heads, dim)
 		}},
 		{"accum/q8_0", len(keys), func(o *Ops, i int) {
-			o.AccumQ8(out, p, segment, q8[i*len(q8Run):], scales[i*len(scalesRun):], segment, heads, segment, dim)
+			o.AccumQ8(out, p, segment, q8[i*len(q8Run):], scales[i*len(scalesRun):], segment, heads, segment, dim, nil)
 		}},
 	} {
 		eachLevelBench(b, c.name, func(b *testing.B, o *Ops) {

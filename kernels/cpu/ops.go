@@ -33,7 +33,7 @@ type Ops struct {
 
 	scoresF16 func(dst []float32, ldd int, q []float32, k []uint16, heads, n, dim int)
 	accumF16  func(dst []float32, p []float32, ldp int, v []uint16, heads, n, dim int)
-	accumQ8   func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int)
+	accumQ8   func(dst []float32, p []float32, ldp int, v []int8, scales []uint16, lds, heads, n, dim int, next []byte)
 
 	ropePairs, ropeHalves func(x, cos, sin []float32)
 

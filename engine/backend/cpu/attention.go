@@ -160,7 +160,8 @@ func (t *attendTask) run(chunk int, s *scratch) {
 		tile, head := t.unit(chunk / t.numSegs)
 		if segment := t.firstSegment(tile) + chunk%t.numSegs; segment*segmentLen < tile.end() {
 			t.loadQueries(tile, head, a)
-			t.segment(tile, head, segment, a, t.partAt(chunk))
+			next := chunk + len(t.b.workers.scratch)
+			t.segment(tile, head, segment, a, t.partAt(chunk), t.keysOf(next/t.numSegs, next%t.numSegs))
 		}
 		return
 	}
@@ -169,8 +170,9 @@ func (t *attendTask) run(chunk int, s *scratch) {
 		tile, head := t.unit(unit)
 		t.loadQueries(tile, head, a)
 		a.total.reset()
-		for segment := t.firstSegment(tile); segment*segmentLen < tile.end(); segment++ {
-			t.segment(tile, head, segment, a, a.segment)
+		first := t.firstSegment(tile)
+		for segment := first; segment*segmentLen < tile.end(); segment++ {
+			t.segment(tile, head, segment, a, a.segment, t.keysOf(unit, segment-first+1))
 			t.joinSegment(tile, segment, a, a.segment)
 		}
 		t.write(tile, head, a)
@@ -181,6 +183,26 @@ func (t *attendTask) run(chunk int, s *scratch) {
 func (t *attendTask) unit(i int) (*tile, int) {
 	heads := t.cache.shape.Heads
 	return &t.b.tiles[i/heads], i % heads
+}
+
+// keysOf returns the keys of 8 bits that a segment of a unit begins with, counted from the
+// unit's first: for a unit that has fewer, those of the unit after it.
+func (t *attendTask) keysOf(unit, segment int) []byte {
+	if !t.cache.quantized() || unit >= t.units {
+		return nil
+	}
+	tile, head := t.unit(unit)
+	segment += t.firstSegment(tile)
+	if segment*segmentLen >= tile.end() {
+		if unit++; unit == t.units {
+			return nil
+		}
+		tile, head = t.unit(unit)
+		segment = t.firstSegment(tile)
+	}
+	from := max(segment*segmentLen, tile.position+1-t.window) / kernels.GroupRows * kernels.GroupRows
+	row, length := t.stretch(keys, tile, head, from, min(segmentLen, tile.end()-from))
+	return t.cache.q8[row*t.cache.rowBytes : (row+length)*t.cache.rowBytes]
 }
 
 // partLen is the number of floats of a part that is kept for join.
@@ -224,8 +246,9 @@ func (t *attendTask) loadQueries(tile *tile, head int, a *attentionScratch) {
 	}
 }
 
-// segment computes one segment of a tile and key head into out.
-func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch, out part) {
+// segment computes one segment of a tile and key head into out. next is what the thread
+// reads after it, as far as one can tell.
+func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch, out part, next []byte) {
 	ops, dim, group := t.b.ops, t.cache.dim, t.group
 	from := segment * segmentLen
 	n := min(segmentLen, tile.end()-from)
@@ -257,12 +280,12 @@ func (t *attendTask) segment(tile *tile, head, segment int, a *attentionScratch,
 	begin = min(begin, common)
 	for r := range tile.rows {
 		lo, _ := t.visible(tile, r, from, n)
-		t.accumulate(tile, head, from, lo, begin, a.scores[r*group*segmentLen:], out.values[r*group*dim:], group)
+		t.accumulate(tile, head, from, lo, begin, a.scores[r*group*segmentLen:], out.values[r*group*dim:], group, nil)
 	}
-	t.accumulate(tile, head, from, begin, common, a.scores, out.values, queries)
+	t.accumulate(tile, head, from, begin, common, a.scores, out.values, queries, next)
 	for r := range tile.rows {
 		lo, hi := t.visible(tile, r, from, n)
-		t.accumulate(tile, head, from, max(lo, common), hi, a.scores[r*group*segmentLen:], out.values[r*group*dim:], group)
+		t.accumulate(tile, head, from, max(lo, common), hi, a.scores[r*group*segmentLen:], out.values[r*group*dim:], group, nil)
 	}
 }
 
@@ -281,10 +304,11 @@ func (t *attendTask) firstSegment(tile *tile) int {
 
 // accumulate adds the weighted values of positions from+lo … from+hi-1. Values
 // join one by one in their order, so it does not matter where runs are cut.
-func (t *attendTask) accumulate(tile *tile, head, from, lo, hi int, weights, out []float32, queries int) {
+func (t *attendTask) accumulate(tile *tile, head, from, lo, hi int, weights, out []float32, queries int, next []byte) {
 	for at := lo; at < hi; {
 		row, length := t.stretch(values, tile, head, from+at, hi-at)
-		t.cache.accumulate(t.b.ops, out, weights[at:], segmentLen, row, queries, length)
+		t.cache.accumulate(t.b.ops, out, weights[at:], segmentLen, row, queries, length, next)
+		next = next[min(len(next), length*t.cache.dim):]
 		at += length
 	}
 }
@@ -323,8 +347,13 @@ func (t *attendTask) joinSegment(tile *tile, segment int, a *attentionScratch, s
 			highest := max(a.total.highest[q], s.highest[q])
 			a.factor = [2]float32{a.total.highest[q], s.highest[q]}
 			ops.ExpSum(a.factor[:], a.factor[:], highest)
-			ops.Scale(total, a.factor[0])
-			ops.Scale(values, a.factor[1])
+			// The part with the highest score stays as it is: its factor is 1.
+			if a.factor[0] != 1 {
+				ops.Scale(total, a.factor[0])
+			}
+			if a.factor[1] != 1 {
+				ops.Scale(values, a.factor[1])
+			}
 			ops.Add(total, values)
 			a.total.sum[q] = float32(a.total.sum[q]*a.factor[0]) + float32(s.sum[q]*a.factor[1])
 			a.total.highest[q] = highest

@@ -160,11 +160,12 @@ func (c *cache) scores(ops *kernels.Ops, dst []float32, ldd int, q *queries, row
 	ops.ScoresF16(dst, ldd, q.values, c.f16[row*c.dim:(row+n)*c.dim], q.n, n, c.dim)
 }
 
-// accumulate adds n weighted values from a row on, see kernels.AccumF16.
-func (c *cache) accumulate(ops *kernels.Ops, dst, p []float32, ldp, row, heads, n int) {
+// accumulate adds n weighted values from a row on, see kernels.AccumF16; next is what is
+// read afterwards, see kernels.AccumQ8.
+func (c *cache) accumulate(ops *kernels.Ops, dst, p []float32, ldp, row, heads, n int, next []byte) {
 	if c.quantized() {
 		codes, scales, lds := c.value(row)
-		ops.AccumQ8(dst, p, ldp, codes, scales, lds, heads, n, c.dim)
+		ops.AccumQ8(dst, p, ldp, codes, scales, lds, heads, n, c.dim, next)
 		return
 	}
 	ops.AccumF16(dst, p, ldp, c.f16[row*c.dim:(row+n)*c.dim], heads, n, c.dim)

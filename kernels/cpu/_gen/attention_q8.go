@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-const accumQ8Parameters = "dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int"
+const accumQ8Parameters = "dst *float32, p *float32, v *int8, scales *uint16, ldp int, lds int, n int, dim int, next *byte, step int"
 
 // accumQ8 is accum for values of 8 bits. A scale joins the weights of its 32 values, which
-// are a tile.
+// are a tile. What is read next is left to the processor.
 //
 //	BX scales of the tile  R14 of its first position  AX a row of scales in bytes
 func accumQ8(f *file, heads int) {
@@ -65,17 +65,20 @@ const (
 
 // accumQ8512 is accumQ8 with the 32 registers of AVX-512, of which up to 24 hold sums, as in
 // accum512. The weights of 16 positions are computed side by side before their values are
-// added one by one.
+// added one by one. With each line of values comes one of what is read next, step bytes
+// after the one before.
 //
 //	SI values of the tile  R15 of its first position  R10 one value in bytes
-//	BX scales of the tile  R14 of its first position  R12 a row of scales in bytes
+//	BX scales of the tile  R14 of its first position
 //	DX weights             R8 a row of weights in bytes
 //	DI dst of the tile     R11 products of weights and scales
+//	R12 what is read next
 func accumQ8512(f *file, heads int) {
 	f.beginWithFrame(fmt.Sprintf("accumQ8AVX512H%d", heads), fmt.Sprintf("adds n weighted values to %d outputs.", heads), accumQ8Parameters, "", weightFrame)
-	f.load("dst", "DI", "v", "R15", "scales", "R14", "ldp", "R8", "lds", "R12", "dim", "R10")
+	f.load("dst", "DI", "v", "R15", "scales", "R14", "ldp", "R8", "next", "R12", "dim", "R10")
 	f.op("SHLQ $2, R8")
-	f.op("SHLQ $1, R12")
+	f.op("TESTQ R12, R12")
+	f.op("CMOVQEQ DI, R12") // address 0 would be looked up again and again
 	f.op("MOVQ R10, R13")
 	f.op("LEAQ 63(SP), R11")
 	f.op("ANDQ $-64, R11")
@@ -119,6 +122,8 @@ func accumQ8Tile512(f *file, heads, vectors int) {
 		}
 		if i%4 == 0 {
 			f.op("PREFETCHT1 %d(SI)", ahead512+16*i)
+			f.op("PREFETCHT1 (R12)")
+			f.op("ADDQ %s, R12", f.arg("step"))
 		}
 		f.op("VPMOVSXBD %d(SI), %s", 16*i, value)
 		f.op("VCVTDQ2PS %s, %s", value, value)
@@ -137,8 +142,9 @@ func accumQ8Tile512(f *file, heads, vectors int) {
 	each(func(operand, acc string) { f.op("VMOVUPS %s, %s", acc, operand) })
 	f.op("ADDQ $%d, DI", 64*vectors)
 	f.op("ADDQ $%d, R15", 16*vectors)
+	f.load("lds", "R9")
 	for range blocks {
-		f.op("ADDQ R12, R14")
+		f.op("LEAQ (R14)(R9*2), R14")
 	}
 }
 
@@ -150,10 +156,11 @@ func multiplyWeights(f *file, heads, blocks int) {
 	f.op("VPBROADCASTD CX, %s", product)
 	f.op("VPCMPD $6, %s, %s, K1", f.words("positions", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), product) // 6: greater
 	f.op("MOVQ BX, AX")
+	f.load("lds", "R9")
 	for b, s := range scale {
 		f.op("VCVTPH2PS.Z (AX), K1, %s", s)
 		if b+1 < blocks {
-			f.op("ADDQ R12, AX")
+			f.op("LEAQ (AX)(R9*2), AX")
 		}
 	}
 	f.op("MOVQ DX, AX")
