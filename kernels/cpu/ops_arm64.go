@@ -15,5 +15,5 @@ func (o *Ops) accelerate(level Level) {
 	o.quantize = quantizeWithNEON
 	o.dot, o.expSum = dotWithNEON, expSumWithNEON
 	o.siluMul, o.geluMul = siluMulWithNEON, geluMulWithNEON
-	o.read, o.peak = readNEONBytes, peakDots
+	o.read, o.peak, o.peakFloat = readNEONBytes, peakDots, peakFloats
 }

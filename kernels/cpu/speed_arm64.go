@@ -15,3 +15,9 @@ func peakDots(turns int) int {
 	peakNEON(turns)
 	return peakTurn * 2 * 16
 }
+
+// peakFloats is peakDots for FMLA, of four f32.
+func peakFloats(turns int) int {
+	peakFloatNEON(turns)
+	return peakTurn * 2 * 4
+}

@@ -13,3 +13,8 @@ func readNEON(p *byte, n int)
 //
 //go:noescape
 func peakNEON(n int)
+
+// peakFloatNEON adds the products of n times 12 vectors of f32.
+//
+//go:noescape
+func peakFloatNEON(n int)

@@ -13,13 +13,22 @@ func neonSpeedFile() *neonFile {
 	f.again("R1", "loop")
 	f.ret()
 
-	f.begin("peakNEON", "adds the products of n times 12 vectors of bytes.", "n int", "")
+	neonPeak(f, "NEON", "bytes", func(sum int) { f.sdotBy(sum, 12, 13, 0) })
+	neonPeak(f, "FloatNEON", "f32", func(sum int) { f.fmla(sum, 12, 13) })
+	return f
+}
+
+// neonPeak adds products into independent sums, so that nothing waits for a result.
+func neonPeak(f *neonFile, name, of string, add func(sum int)) {
+	f.begin("peak"+name, "adds the products of n times 12 vectors of "+of+".", "n int", "")
 	f.arguments("n", "R1")
+	for sum := range 14 {
+		f.zero(sum)
+	}
 	f.label("loop")
 	for sum := range 12 {
-		f.sdotBy(sum, 12, 13, 0)
+		add(sum)
 	}
 	f.again("R1", "loop")
 	f.ret()
-	return f
 }
