@@ -3,8 +3,8 @@
 package cpu
 
 // accelerate replaces the twins by what the level has. AVXVNNI differs from AVX2 in the
-// products only, AVX512VNNI in attention too: the row operations are bound by memory or too
-// short to gain from wider registers.
+// products only, AVX512VNNI in attention and exponentials too: the other row operations are
+// bound by memory or too short to gain from wider registers.
 func (o *Ops) accelerate(level Level) {
 	o.level = level
 	o.pause = pauseAMD64
@@ -38,8 +38,8 @@ func (o *Ops) accelerate(level Level) {
 	o.add = addVectors
 	o.scale = scaleVectors
 	o.scaleMul = scaleMulVectors
-	o.siluMul = siluMulVectors
-	o.geluMul = geluMulVectors
+	o.siluMul = gateVectors(siluMulAVX2)
+	o.geluMul = gateVectors(geluMulAVX2)
 	o.scoresF16 = scoresF16AVX2
 	o.accumF16 = accumF16AVX2
 	o.accumQ8 = accumQ8AVX2
@@ -47,6 +47,8 @@ func (o *Ops) accelerate(level Level) {
 		o.read = readVectors(readAVX512)
 		o.peakFloat = peakFloatVectors(peakFloatAVX512, 64)
 		o.expSum = expSumVectors(expSumAVX512)
+		o.siluMul = gateVectors(siluMulAVX512)
+		o.geluMul = gateVectors(geluMulAVX512)
 		o.scoresF16, o.accumF16, o.accumQ8 = scoresF16AVX512, accumF16AVX512, accumQ8AVX512
 		if gainsAhead() {
 			o.readAhead()

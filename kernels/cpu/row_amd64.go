@@ -77,15 +77,11 @@ func scaleMulVectors(dst, x, w []float32, s float32) {
 	}
 }
 
-func siluMulVectors(dst, gate, up []float32) {
-	if len(gate) > 0 {
-		siluMulAVX2(&dst[0], &gate[0], &up[0], len(gate))
-	}
-}
-
-func geluMulVectors(dst, gate, up []float32) {
-	if len(gate) > 0 {
-		geluMulAVX2(&dst[0], &gate[0], &up[0], len(gate))
+func gateVectors(gateMul func(dst, gate, up *float32, n int)) func(dst, gate, up []float32) {
+	return func(dst, gate, up []float32) {
+		if len(gate) > 0 {
+			gateMul(&dst[0], &gate[0], &up[0], len(gate))
+		}
 	}
 }
 

@@ -44,6 +44,16 @@ func expSumAVX2(dst *float32, x *float32, n int, max float32) float32
 //go:noescape
 func expSumAVX512(dst *float32, x *float32, n int, max float32) float32
 
+// siluMulAVX512 sets dst = silu(gate)·up.
+//
+//go:noescape
+func siluMulAVX512(dst *float32, gate *float32, up *float32, n int)
+
+// geluMulAVX512 sets dst = gelu(gate)·up.
+//
+//go:noescape
+func geluMulAVX512(dst *float32, gate *float32, up *float32, n int)
+
 // siluMulAVX2 sets dst = silu(gate)·up.
 //
 //go:noescape

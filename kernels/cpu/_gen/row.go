@@ -14,6 +14,7 @@ func rowFile() *file {
 	elementwise(f)
 	expSum(f)
 	expSum512(f)
+	gates512(f)
 	gate(f, "siluMulAVX2", "sets dst = silu(gate)·up.", func(f *file) {})
 	gate(f, "geluMulAVX2", "sets dst = gelu(gate)·up.", geluArgument)
 	quantize(f)
@@ -314,10 +315,13 @@ func gate(f *file, name, doc string, argument func(f *file)) {
 	f.end()
 }
 
+// The factors of GELU's argument.
+const geluLinear, geluCubic = 1.59576912160573071176, 0.07135481627260025
+
 func geluArgument(f *file) {
 	f.op("VMULPS Y4, Y4, Y1")
-	f.op("VMOVUPS %s, Y0", f.float("geluLinear", 1.59576912160573071176))
-	f.op("VFMADD231PS %s, Y1, Y0", f.float("geluCubic", 0.07135481627260025))
+	f.op("VMOVUPS %s, Y0", f.float("geluLinear", geluLinear))
+	f.op("VFMADD231PS %s, Y1, Y0", f.float("geluCubic", geluCubic))
 	f.op("VMULPS Y4, Y0, Y0")
 }
 
