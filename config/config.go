@@ -104,7 +104,8 @@ type Device struct {
 	// KVCacheType is how keys and values are stored, f16 or q8_0. q8_0 takes 17/32
 	// of the memory, so the same engine.kv_cache_memory holds nearly twice the
 	// tokens and long contexts are read faster; it errs by up to 1/254 of the
-	// largest of 32 values. On a GPU only f16. Default f16.
+	// largest of 32 values, and engine.block_size is at least 16 with it. On a GPU
+	// only f16. Default f16.
 	KVCacheType string
 }
 

@@ -1,5 +1,5 @@
 // Package cpu holds the numeric kernels of the CPU backend: matrix products of
-// quantised weights, attention over half precision keys and values, and the
+// quantised weights, attention over keys and values of 16 or 8 bits, and the
 // row operations between them. It knows slices and integers only; models,
 // sequences and threads belong to its callers.
 //
@@ -46,6 +46,9 @@
 // four bits of column 8j+i in its low and of column 8j+4+i in its high half, for
 // four lines; then come the upper bits, one line for the fifth bits of all eight
 // fours of columns, or two for the fifth and sixth of four each, the first lowest.
+//
+// Keys of 8 bits lie in groups of FormQ8_0 too, 16 positions of a head each: their scores
+// are products.
 //
 // Matrices of 16-bit floats go into groups of the same rows: a column is 16 × f16 or
 // bf16. Their products take activations in f32.

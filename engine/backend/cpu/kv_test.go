@@ -61,7 +61,7 @@ func TestQuantizedCacheSize(t *testing.T) {
 // cache, and the rows of neighbouring blocks to follow each other.
 func TestCacheRows(t *testing.T) {
 	const layers, heads, blockSize = 3, 2, 16
-	for _, blocks := range []int{1, 15, 16, 17, 40} {
+	for _, blocks := range []int{1, 15, 16, 17, 31, 40} {
 		c := &cache{shape: backend.KVShape{Layers: layers, Blocks: blocks, BlockSize: blockSize, Heads: heads, HeadDim: 8}, region: 16}
 		taken := make([]bool, layers*heads*2*blocks*blockSize)
 		for i := range layers * heads * 2 {
