@@ -14,7 +14,7 @@ const accumElements = 1 << 11
 const cacheLine = 64
 
 // keys512 is what the keys of an AVX-512 call of scores are a multiple of.
-const keys512 = 8
+const keys512 = 4
 
 // The functions for 1, 2, … query heads that share one pass over keys or values.
 type (

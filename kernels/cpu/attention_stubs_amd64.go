@@ -44,7 +44,7 @@ func scoresF16AVX2H4(dst *float32, q *float32, k *uint16, ldd int, n int, dim in
 //go:noescape
 func accumF16AVX2H4(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
 
-// scoresF16AVX512H1 multiplies 1 queries with n keys, a multiple of 8.
+// scoresF16AVX512H1 multiplies 1 queries with n keys, a multiple of 4.
 //
 //go:noescape
 func scoresF16AVX512H1(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
@@ -54,7 +54,7 @@ func scoresF16AVX512H1(dst *float32, q *float32, k *uint16, ldd int, n int, dim 
 //go:noescape
 func accumF16AVX512H1(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
 
-// scoresF16AVX512H2 multiplies 2 queries with n keys, a multiple of 8.
+// scoresF16AVX512H2 multiplies 2 queries with n keys, a multiple of 4.
 //
 //go:noescape
 func scoresF16AVX512H2(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
@@ -64,7 +64,7 @@ func scoresF16AVX512H2(dst *float32, q *float32, k *uint16, ldd int, n int, dim 
 //go:noescape
 func accumF16AVX512H2(dst *float32, p *float32, v *uint16, ldp int, n int, dim int)
 
-// scoresF16AVX512H3 multiplies 3 queries with n keys, a multiple of 8.
+// scoresF16AVX512H3 multiplies 3 queries with n keys, a multiple of 4.
 //
 //go:noescape
 func scoresF16AVX512H3(dst *float32, q *float32, k *uint16, ldd int, n int, dim int)
