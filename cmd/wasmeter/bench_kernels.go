@@ -58,8 +58,9 @@ func newBenchKernels(t terminal) *cobra.Command {
 one token (GEMV, an output) are bound by reading the weights, so they are compared with the
 bandwidth of a plain read; products with 64 (GEMM, a prompt) by arithmetic, so they are
 compared with the level's integer multiply-adds in registers: VPMADDUBSW with VPADDW for
-avx2, VPDPBUSD for the VNNI levels; of F16 and BF16, which compute in floats, with its float
-multiply-adds. All bounds are measured in the same run.
+avx2, VPDPBUSD for the VNNI levels, TDPBSSD of whole tiles for amx, whose products are bound
+by what comes after; of F16 and BF16, which compute in floats, with its float multiply-adds.
+All bounds are measured in the same run.
 
 The best of many short runs counts. Each thread streams weights of its own.`,
 		Example: `  wasmeter bench kernels

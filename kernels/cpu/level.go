@@ -1,8 +1,8 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -19,6 +19,9 @@ const (
 	AVXVNNI
 	// AVX512VNNI adds to AVX2 AVX-512 F, BW, VL and VNNI (Cascade Lake, Zen 4 and later).
 	AVX512VNNI
+	// AMX adds to AVX512VNNI tiles of int8 (Sapphire Rapids and later), which a process must ask
+	// Linux for. Products of many tokens take them; the rest is AVX512VNNI's.
+	AMX
 	// NEON needs the dot products of Armv8.2 (asimddp: Neoverse N1, Cortex-A76, Apple M1
 	// and later).
 	NEON
@@ -29,7 +32,7 @@ const (
 // EnvLevel is the environment variable that forces a level.
 const EnvLevel = "WASMETER_CPU"
 
-var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVXVNNI: "avxvnni", AVX512VNNI: "avx512vnni", NEON: "neon"}
+var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVXVNNI: "avxvnni", AVX512VNNI: "avx512vnni", AMX: "amx", NEON: "neon"}
 
 // String returns the name that ParseLevel reads.
 func (l Level) String() string {
@@ -72,7 +75,7 @@ func FromEnv(getenv func(string) string) (Level, error) {
 func Levels() []Level {
 	var levels []Level
 	for l := range numLevels {
-		if l.supported() {
+		if l.missing() == nil {
 			levels = append(levels, l)
 		}
 	}
@@ -88,8 +91,11 @@ func Best() Level {
 
 // available tells why the level cannot run here, or nil.
 func (l Level) available() error {
-	if !slices.Contains(Levels(), l) {
-		return fmt.Errorf("cpu level %s is not available here; the best is %s", l, Best())
+	if err := l.missing(); err != nil {
+		return fmt.Errorf("cpu level %s is not available here: %w; the best is %s", l, err, Best())
 	}
 	return nil
 }
+
+// errInstructions is what most levels miss where they are not available.
+var errInstructions = errors.New("its instructions are missing")

@@ -2,21 +2,43 @@
 
 package cpu
 
-import "golang.org/x/sys/cpu"
+import (
+	"sync"
 
-// supported tells whether this processor and its operating system have the level.
-func (l Level) supported() bool {
+	"golang.org/x/sys/cpu"
+)
+
+// missing tells what this processor or its operating system lacks for the level, or nil.
+func (l Level) missing() error {
 	x := &cpu.X86
 	avx2 := x.HasAVX2 && x.HasFMA && x.HasF16C
+	has := false
 	switch l {
 	case Generic:
-		return true
+		has = true
 	case AVX2:
-		return avx2
+		has = avx2
 	case AVXVNNI:
-		return avx2 && x.HasAVXVNNI
-	case AVX512VNNI:
-		return avx2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512VNNI
+		has = avx2 && x.HasAVXVNNI
+	case AVX512VNNI, AMX:
+		has = avx2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512VNNI
 	}
-	return false
+	if l == AMX {
+		return missingTiles(has && x.HasAMXTile && x.HasAMXInt8, permitTiles)
+	}
+	if !has {
+		return errInstructions
+	}
+	return nil
 }
+
+// missingTiles is missing for AMX, which needs a permission too.
+func missingTiles(has bool, permit func() error) error {
+	if !has {
+		return errInstructions
+	}
+	return permit()
+}
+
+// permitTiles asks the operating system once, for the process.
+var permitTiles = sync.OnceValue(requestTiles)

@@ -4,13 +4,11 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-// supported tells whether this processor and its operating system have the level.
-func (l Level) supported() bool {
-	switch l {
-	case Generic:
-		return true
-	case NEON:
-		return cpu.ARM64.HasASIMD && cpu.ARM64.HasASIMDDP
+// missing tells what this processor or its operating system lacks for the level, or nil.
+func (l Level) missing() error {
+	switch {
+	case l == Generic, l == NEON && cpu.ARM64.HasASIMD && cpu.ARM64.HasASIMDDP:
+		return nil
 	}
-	return false
+	return errInstructions
 }

@@ -2,5 +2,10 @@
 
 package cpu
 
-// supported tells whether the level can run: this build holds no assembly.
-func (l Level) supported() bool { return l == Generic }
+// missing tells what the level lacks: this build holds no assembly.
+func (l Level) missing() error {
+	if l != Generic {
+		return errInstructions
+	}
+	return nil
+}

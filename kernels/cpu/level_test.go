@@ -89,13 +89,13 @@ func intact(t *testing.T, x []float32) {
 }
 
 func TestParseLevel(t *testing.T) {
-	for _, l := range []Level{Generic, AVX2, AVXVNNI, AVX512VNNI, NEON} {
+	for _, l := range []Level{Generic, AVX2, AVXVNNI, AVX512VNNI, AMX, NEON} {
 		got, err := ParseLevel(strings.ToUpper(l.String()))
 		if err != nil || got != l {
 			t.Errorf("ParseLevel(%q) = %v, %v", strings.ToUpper(l.String()), got, err)
 		}
 	}
-	if _, err := ParseLevel("sse9"); err == nil || !strings.Contains(err.Error(), "generic, avx2, avxvnni, avx512vnni, neon") {
+	if _, err := ParseLevel("sse9"); err == nil || !strings.Contains(err.Error(), "generic, avx2, avxvnni, avx512vnni, amx, neon") {
 		t.Errorf("ParseLevel(sse9): got error %v, want the allowed names", err)
 	}
 }

@@ -51,15 +51,24 @@ func (o *Ops) MatMul(form Form, out []float32, ldo int, w []byte, groups int, x 
 		}
 		return
 	}
-	kernel := o.matMul[form]
+	if o.tile == 0 {
+		o.matMul[form](out, ldo, w, groups, x, meta, tokens, blocks)
+		return
+	}
+	inTiles(o.matMul[form], o.tile, groupBytes, out, ldo, w, groups, x, meta, tokens, blocks)
+}
+
+// inTiles gives a kernel a tile's tokens at a time, and groups that stay in the caches meanwhile.
+func inTiles(kernel matMulFunc, tile, groupBytes int, out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, blocks int) {
+	k := blocks * BlockColumns
 	step := max(1, tileBytes/groupBytes)
-	pass := max(o.tile, passBytes/(k+blocks*metaSize)&^(o.tile-1))
+	pass := max(tile, passBytes/(k+blocks*metaSize)&^(tile-1))
 	for first := 0; first < tokens; first += pass {
 		last := min(first+pass, tokens)
 		for g := 0; g < groups; g += step {
 			n := min(step, groups-g)
-			for t := first; t < last; t += o.tile {
-				kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], meta[t*blocks:], min(o.tile, last-t), blocks)
+			for t := first; t < last; t += tile {
+				kernel(out[t*ldo+g*GroupRows:], ldo, w[g*groupBytes:], n, x[t*k:], meta[t*blocks:], min(tile, last-t), blocks)
 			}
 		}
 	}

@@ -109,7 +109,7 @@ func TestMatMulExtremes(t *testing.T) {
 		for _, f := range formats {
 			for _, quant := range []byte{0x00, 0xff, 0x80, 0x81, 0x7f, 0xf0, 0x0f} {
 				for _, sign := range []float32{1, -1, 0} {
-					const rows, tokens = 16, 5
+					const rows, tokens = 16, 17
 					k := f.wide(64)
 					src := bytes.Repeat([]byte{quant}, rows*k/f.columns()*f.srcBlock)
 					for b := 0; b < len(src); b += f.srcBlock {
@@ -151,7 +151,7 @@ func TestMatMulAlone(t *testing.T) {
 	eachLevel(t, func(t *testing.T, o *Ops) {
 		r := random()
 		for _, f := range formats {
-			p := newProblem(t, f, r, 64, 320, 9)
+			p := newProblem(t, f, r, 64, 320, 17)
 			whole := p.product(o)
 			groupBytes := len(p.w) / p.groups
 			for token := range p.tokens {
@@ -172,7 +172,7 @@ func TestMatMulNaN(t *testing.T) {
 	eachLevel(t, func(t *testing.T, o *Ops) {
 		r := random()
 		for _, f := range formats {
-			p := newProblem(t, f, r, 16, 96, 5)
+			p := newProblem(t, f, r, 16, 96, 17)
 			x := normals(r, p.tokens*p.k)
 			x[2*p.k+40] = float32(math.Inf(1))
 			o.Quantize(p.x, p.meta, x)

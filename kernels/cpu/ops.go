@@ -8,7 +8,7 @@ package cpu
 type Ops struct {
 	level Level
 
-	tile                  int // tokens of one call of matMul
+	tile                  int // most tokens of one call of matMul, or 0 if it takes all
 	matMul                [numForms]matMulFunc
 	halfTile              int // alike, of matMulF16 and matMulBF16
 	matMulF16, matMulBF16 matMulHalfFunc

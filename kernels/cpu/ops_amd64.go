@@ -3,8 +3,8 @@
 package cpu
 
 // accelerate replaces the twins by what the level has. AVXVNNI differs from AVX2 in the
-// products only, AVX512VNNI in attention and exponentials too: the other row operations are
-// bound by memory or too short to gain from wider registers.
+// products only, as AMX does from AVX512VNNI, and that in attention and exponentials too: the
+// other row operations are bound by memory or too short to gain from wider registers.
 func (o *Ops) accelerate(level Level) {
 	o.level = level
 	o.pause = pauseAMD64
@@ -15,12 +15,13 @@ func (o *Ops) accelerate(level Level) {
 		o.matMul, o.peak = matMulAVX2, peakVectors(peakAVX2, 32)
 	case AVXVNNI:
 		o.matMul, o.peak = matMulAVXVNNI, peakVectors(peakAVXVNNI, 32)
-	case AVX512VNNI:
+	case AVX512VNNI, AMX:
 		o.matMul, o.peak = matMulAVX512, peakVectors(peakAVX512, 64)
 		o.tile = maxTileTokens
 	}
 	o.matMulF16, o.matMulBF16 = matMulF16AVX2, matMulBF16AVX2
-	if level == AVX512VNNI {
+	wide := level == AVX512VNNI || level == AMX
+	if wide {
 		o.halfTile = maxTileTokens
 		o.matMulF16, o.matMulBF16 = matMulF16AVX512, matMulBF16AVX512
 	}
@@ -43,7 +44,7 @@ func (o *Ops) accelerate(level Level) {
 	o.scoresF16 = scoresF16AVX2
 	o.accumF16 = accumF16AVX2
 	o.accumQ8 = accumQ8AVX2
-	if level == AVX512VNNI {
+	if wide {
 		o.read = readVectors(readAVX512)
 		o.peakFloat = peakFloatVectors(peakFloatAVX512, 64)
 		o.expSum = expSumVectors(expSumAVX512)
@@ -56,4 +57,7 @@ func (o *Ops) accelerate(level Level) {
 	}
 	o.ropePairs = ropePairsVectors
 	o.ropeHalves = ropeHalvesVectors
+	if level == AMX {
+		o.takeTiles()
+	}
 }

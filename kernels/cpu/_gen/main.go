@@ -32,6 +32,7 @@ func main() {
 		"panel":       panelFile(),
 		"speed":       speedFile(),
 		"matmul_half": halfFile(),
+		"matmul_amx":  amxFile(),
 		"weight":      weightFile(),
 	} {
 		write(name, "_amd64.s", f.assembly())
