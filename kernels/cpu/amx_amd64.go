@@ -88,7 +88,7 @@ func (o *Ops) takeTiles() {
 	for form, few := range o.matMul {
 		o.matMul[form] = byAMX(Form(form), few, o.tile)
 	}
-	o.tile, o.peak = 0, peakTiles
+	o.tile, o.arranged, o.peak = 0, amxThreshold, peakTiles
 }
 
 // byAMX returns the product of a form, of any number of groups and tokens. The other takes few

@@ -26,6 +26,10 @@ const (
 // element; k is 32·blocks.
 type matMulFunc func(out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, blocks int)
 
+// Arranges tells whether MatMul of so many tokens arranges the activations first, in each
+// call: the more groups it is given, the better.
+func (o *Ops) Arranges(tokens int) bool { return o.arranged > 0 && tokens >= o.arranged }
+
 // MatMul computes out[t·ldo + r] = Σ w[r, i]·x[t, i] for the 16·groups rows of a packed
 // matrix and all tokens. x is [tokens, k] with meta [tokens, k/32], as Quantize makes
 // them; w holds the groups' blocks. Padding rows are written too.

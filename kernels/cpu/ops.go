@@ -9,6 +9,7 @@ type Ops struct {
 	level Level
 
 	tile                  int // most tokens of one call of matMul, or 0 if it takes all
+	arranged              int // the least number of tokens that matMul arranges, or 0
 	matMul                [numForms]matMulFunc
 	halfTile              int // alike, of matMulF16 and matMulBF16
 	matMulF16, matMulBF16 matMulHalfFunc
