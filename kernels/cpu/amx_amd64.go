@@ -4,7 +4,6 @@ package cpu
 
 import (
 	"slices"
-	"sync"
 	"unsafe"
 )
 
@@ -33,12 +32,29 @@ type amxScratch struct {
 	activations [amxRecords + 3]amxRecord // [tiles, blocks], and what is read ahead
 }
 
-// amxScratches begin at a page: the kernels tell their slots by a bit of the address.
-var amxScratches = sync.Pool{New: func() any {
+// amxScratches are those that nobody uses, half a MiB each. They are kept, unlike in a sync.Pool:
+// a step does not allocate.
+var amxScratches = make(chan *amxScratch, 256)
+
+// takeScratch returns one that begins at a page: the kernels tell their slots by a bit of the
+// address.
+func takeScratch() *amxScratch {
+	select {
+	case s := <-amxScratches:
+		return s
+	default:
+	}
 	const page = 4096
 	b := make([]byte, unsafe.Sizeof(amxScratch{})+page-1)
 	return (*amxScratch)(unsafe.Pointer(&b[-uintptr(unsafe.Pointer(&b[0]))&(page-1)]))
-}}
+}
+
+func (s *amxScratch) giveBack() {
+	select {
+	case amxScratches <- s:
+	default: // more are there than threads
+	}
+}
 
 // tileConfig is the operand of LDTILECFG (Intel SDM, volume 1, "Programming with Intel AMX"). What
 // it loads belongs to the thread, so each function of the assembly loads it and releases it.
@@ -114,7 +130,7 @@ func byAMX(form Form, few matMulFunc, most int) matMulFunc {
 		if tiled == 0 {
 			return
 		}
-		s := amxScratches.Get().(*amxScratch)
+		s := takeScratch()
 		// Columns are cut into equal parts, of whole super-blocks.
 		cuts := (blocks + amxBlocks - 1) / amxBlocks
 		size := ((blocks+cuts-1)/cuts + superBlocks - 1) &^ (superBlocks - 1)
@@ -133,7 +149,7 @@ func byAMX(form Form, few matMulFunc, most int) matMulFunc {
 				}
 			}
 		}
-		amxScratches.Put(s)
+		s.giveBack()
 	}
 }
 
