@@ -7,11 +7,13 @@ import (
 	"unsafe"
 )
 
-// amxTokens is the number of tokens of a tile. A tile with fewer takes as long: below amxThreshold
-// AVX-512 is as fast. See RATIONALE.md: AMX.
+// amxTokens is the number of tokens of a tile. One with fewer takes as long: AVX-512 is as fast
+// with less than amxFill, and with less than amxLeast in all, for which weights need not be
+// unpacked aside. See RATIONALE.md: AMX.
 const (
-	amxTokens    = 16
-	amxThreshold = 12
+	amxTokens = 16
+	amxFill   = 9
+	amxLeast  = 32
 )
 
 // A product takes amxBlocks blocks of columns at a time, whose weights stay in the first level of
@@ -104,7 +106,7 @@ func (o *Ops) takeTiles() {
 	for form, few := range o.matMul {
 		o.matMul[form] = byAMX(Form(form), few, o.tile)
 	}
-	o.tile, o.arranged, o.peak = 0, amxThreshold, peakTiles
+	o.tile, o.arranged, o.peak = 0, amxLeast, peakTiles
 }
 
 // byAMX returns the product of a form, of any number of groups and tokens. The other takes few
@@ -121,8 +123,11 @@ func byAMX(form Form, few matMulFunc, most int) matMulFunc {
 	return func(out []float32, ldo int, w []byte, groups int, x []int8, meta []Meta, tokens, blocks int) {
 		k, groupBytes := blocks*BlockColumns, l.groupBytes(blocks)
 		tiled := tokens
-		if rest := tokens % amxTokens; rest < amxThreshold {
+		if rest := tokens % amxTokens; rest < amxFill {
 			tiled -= rest
+		}
+		if tokens < amxLeast {
+			tiled = 0
 		}
 		if tiled < tokens {
 			inTiles(few, most, groupBytes, out[tiled*ldo:], ldo, w, groups, x[tiled*k:], meta[tiled*blocks:], tokens-tiled, blocks)

@@ -14,7 +14,7 @@ func TestMatMulTokens(t *testing.T) {
 	r := random()
 	var problems []*problem
 	for _, f := range formats {
-		for tokens := 1; tokens <= 40; tokens++ {
+		for tokens := 1; tokens <= 50; tokens++ {
 			for _, k := range []int{f.columns(), 288} {
 				problems = append(problems, newProblem(t, f, r, 17, k, tokens))
 			}
