@@ -166,8 +166,8 @@ const tileSums, tileActivations, tileCodes = 0, 2, 4
 // multiplies the second next block, loads the third, adds the sums of its own and stores the
 // second next's.
 //
-// For a hundred cycles and more after an instruction of AMX, port 5 takes neither
-// multiplications nor conversions of 512 bits, but additions. So integer additions of magic and
+// For some 150 to 400 cycles after an instruction of AMX, port 5 takes neither multiplications
+// nor conversions of 512 bits, but additions. So integer additions of magic and
 // float ones that take it off make the sums floats, exactly. See RATIONALE.md: AMX.
 func multiplyAMX(f *file, kind string) {
 	f.begin("multiply"+kind+"AMX", "multiplies blocks of a group with tokens; with more, it adds to out.",
