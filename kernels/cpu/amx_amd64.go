@@ -61,10 +61,10 @@ func (s *amxScratch) giveBack() {
 // tileConfig is the operand of LDTILECFG (Intel SDM, volume 1, "Programming with Intel AMX"). What
 // it loads belongs to the thread, so each function of the assembly loads it and releases it.
 type tileConfig struct {
-	palette, start byte
-	_              [14]byte
-	rowBytes       [16]uint16
-	rows           [16]byte
+	palette  byte
+	_        [15]byte
+	rowBytes [16]uint16
+	rows     [16]byte
 }
 
 // tileShape is what a configuration says about a tile.
