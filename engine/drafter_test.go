@@ -3,9 +3,11 @@ package engine
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/wasmeter/wasmeter/engine/backend"
 	"github.com/wasmeter/wasmeter/engine/model"
 	"github.com/wasmeter/wasmeter/engine/tokenizer"
 )
@@ -86,6 +88,44 @@ func TestDraftModel(t *testing.T) {
 	}
 	if d.closed.Load() != 1 {
 		t.Errorf("the draft model was closed %d times", d.closed.Load())
+	}
+}
+
+// costly is a toy whose steps take some time, and some for each row.
+type costly struct {
+	*toy
+	now       *atomic.Int64
+	step, row time.Duration
+}
+
+func (m *costly) Forward(b *backend.Batch) ([]float32, error) {
+	m.now.Add(int64(m.step) + int64(m.row)*int64(b.Rows()))
+	return m.toy.Forward(b)
+}
+
+func (m *costly) Shape() model.Shape {
+	s := m.toy.Shape()
+	s.Context = 1024
+	return s
+}
+
+// TestDraftModelTried: a draft model whose first batch reads a long text, as long as fourteen
+// steps take, is found out to take the fourteenth of one for a draft.
+func TestDraftModelTried(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1)
+	m := &costly{newToy(), &now, 10 * time.Millisecond, 4 * time.Millisecond}
+	d := &costly{newToy(), &now, 0, time.Millisecond}
+	e := newEngine(t, m, func(o *Options) {
+		guessing(d, 4)(o)
+		o.Now = func() time.Duration { return time.Duration(now.Load()) }
+	})
+	r := ask(strings.Repeat("a", 200))
+	r.MaxTokens, r.IgnoreEOS = 400, true
+	a := collect(t, submit(t, e, r))[0]
+	// A try comes after 32 tokens; from then on it is four drafts for each token.
+	if counts := a.last.Life.Drafts; counts.Accepted < 200 || counts.Accepted != counts.Drafted {
+		t.Errorf("counts %+v, want 200 drafts or more, all accepted", counts)
 	}
 }
 

@@ -46,6 +46,11 @@ type guesses struct {
 // vocabulary.
 const maxDrafts = 64
 
+// try is the number of drafts of a sequence that a draft model makes although they seem not
+// to pay: before the first it reads what the text has become since the last one, and only the
+// second tells what a draft takes.
+const try = 2
+
 func newSpeculation(o *Options, t *tokenizer.Tokenizer, shape model.Shape, blocks int) (*speculation, error) {
 	s := &speculation{options: &o.Speculative}
 	if o.Speculative.Method != SpeculativeDraft {
@@ -101,8 +106,8 @@ func (s *speculation) add(l *loop, plan []work) {
 	s.chooser.Choose(step, s.candidates, &s.costs, drafting)
 	for j, i := range s.places {
 		q, n := plan[i].seq, s.candidates[j].Take
-		if n == 0 && s.drafter != nil && q.guesses.draftModel.impatient() && step.Room > 0 {
-			n = 1
+		if n == 0 && s.drafter != nil && q.guesses.draftModel.impatient() {
+			n = min(try, s.candidates[j].Max, step.Room)
 		}
 		if n > 0 && q.table.Grow(sc.pool, len(q.tokens)+n) {
 			plan[i].drafts = n
