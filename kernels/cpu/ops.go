@@ -21,6 +21,7 @@ type Ops struct {
 	dot    func(x, y []float32) float32
 	max    func(x []float32) float32
 	index  func(x []float32, v float32) int
+	finite func(x []float32) bool
 	expSum func(dst, x []float32, max float32) float32
 	above  func(x []float32, floor float32) int
 	// sumWeights wants a finite peak.
@@ -74,6 +75,7 @@ func generic() *Ops {
 		dot:        dotGeneric,
 		max:        maxGeneric,
 		index:      indexGeneric,
+		finite:     finiteGeneric,
 		expSum:     expSumGeneric,
 		above:      aboveGeneric,
 		sumWeights: sumWeightsGeneric,

@@ -33,6 +33,7 @@ func (o *Ops) accelerate(level Level) {
 	o.dot = dotVectors
 	o.max = maxVectors
 	o.index = indexVectors
+	o.finite = finiteVectors
 	o.expSum = expSumVectors(expSumAVX2)
 	o.above = aboveVectors
 	o.sumWeights = sumWeightsVectors

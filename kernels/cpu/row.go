@@ -75,6 +75,27 @@ func indexGeneric(x []float32, v float32) int {
 	return -1
 }
 
+// Finite tells whether no element is NaN or infinite.
+func (o *Ops) Finite(x []float32) bool {
+	for from, to := range stretches(len(x)) {
+		if !o.finite(x[from:to]) {
+			return false
+		}
+	}
+	return true
+}
+
+// finiteGeneric looks for exponents of ones only, which NaN and infinities have.
+func finiteGeneric(x []float32) bool {
+	const exponent = 0xff << 23
+	for _, v := range x {
+		if math.Float32bits(v)&exponent == exponent {
+			return false
+		}
+	}
+	return true
+}
+
 // Add sets dst += x.
 func (o *Ops) Add(dst, x []float32) { o.add(dst[:len(x)], x) }
 

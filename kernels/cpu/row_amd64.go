@@ -59,6 +59,8 @@ func expSumVectors(loop func(dst, x *float32, n int, max float32) float32) func(
 	}
 }
 
+func finiteVectors(x []float32) bool { return len(x) == 0 || finiteAVX2(&x[0], len(x)) == 1 }
+
 func addVectors(dst, x []float32) {
 	if len(x) > 0 {
 		addAVX2(&dst[0], &x[0], len(x))

@@ -80,6 +80,16 @@ DATA minusInfinity<>+24(SB)/4, $0xff800000
 DATA minusInfinity<>+28(SB)/4, $0xff800000
 GLOBL minusInfinity<>(SB), RODATA|NOPTR, $32
 
+DATA infinity<>+0(SB)/4, $0x7f800000
+DATA infinity<>+4(SB)/4, $0x7f800000
+DATA infinity<>+8(SB)/4, $0x7f800000
+DATA infinity<>+12(SB)/4, $0x7f800000
+DATA infinity<>+16(SB)/4, $0x7f800000
+DATA infinity<>+20(SB)/4, $0x7f800000
+DATA infinity<>+24(SB)/4, $0x7f800000
+DATA infinity<>+28(SB)/4, $0x7f800000
+GLOBL infinity<>(SB), RODATA|NOPTR, $32
+
 DATA expMax<>+0(SB)/4, $0x42b20000
 DATA expMax<>+4(SB)/4, $0x42b20000
 DATA expMax<>+8(SB)/4, $0x42b20000
@@ -457,6 +467,41 @@ found:
 	BSFL DX, DX
 	ADDQ DX, BX
 	MOVQ BX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func finiteAVX2(x *float32, n int) int
+TEXT ·finiteAVX2(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), CX
+	VMOVUPS infinity<>(SB), Y14
+	VPXOR Y1, Y1, Y1
+loop:
+	CMPQ CX, $8
+	JLT rest
+	VMOVUPS (SI), Y0
+	VPAND Y14, Y0, Y0
+	VPCMPEQD Y14, Y0, Y0
+	VPOR Y0, Y1, Y1
+	ADDQ $32, SI
+	SUBQ $8, CX
+	JMP loop
+rest:
+	TESTQ CX, CX
+	JZ done
+	LEAQ tail<>+128(SB), AX
+	SHLQ $2, CX
+	SUBQ CX, AX
+	VMOVUPS (AX), Y15
+	VMASKMOVPS (SI), Y15, Y0
+	VPAND Y14, Y0, Y0
+	VPCMPEQD Y14, Y0, Y0
+	VPOR Y0, Y1, Y1
+done:
+	XORL AX, AX
+	VPTEST Y1, Y1
+	SETEQ AX
+	MOVQ AX, ret+16(FP)
 	VZEROUPPER
 	RET
 

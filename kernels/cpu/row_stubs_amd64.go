@@ -19,6 +19,11 @@ func maxAVX2(x *float32, n int) float32
 //go:noescape
 func indexAVX2(x *float32, n int, v float32) int
 
+// finiteAVX2 returns 1 if no element is NaN or infinite, else 0.
+//
+//go:noescape
+func finiteAVX2(x *float32, n int) int
+
 // addAVX2 sets dst += x.
 //
 //go:noescape

@@ -107,6 +107,31 @@ func TestRMSNorm(t *testing.T) {
 	})
 }
 
+func TestFinite(t *testing.T) {
+	eachLevel(t, func(t *testing.T, o *Ops) {
+		r := random()
+		for n := range 100 {
+			x := normals(r, n)
+			if n > 2 {
+				x[0], x[1], x[2] = math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32
+			}
+			if !o.Finite(odd(x)) {
+				t.Fatalf("%v is not finite", x)
+			}
+			for i := range x {
+				for _, bits := range []uint32{0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0xffffffff} {
+					kept := x[i]
+					x[i] = math.Float32frombits(bits)
+					if o.Finite(odd(x)) {
+						t.Fatalf("element %d of %d is %#x, and that is finite", i, n, bits)
+					}
+					x[i] = kept
+				}
+			}
+		}
+	})
+}
+
 func TestMaxAndArgmax(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	eachLevel(t, func(t *testing.T, o *Ops) {

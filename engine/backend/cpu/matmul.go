@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math"
 	"sync/atomic"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
@@ -220,7 +219,7 @@ func (t *productTask) run(chunk int, s *scratch) {
 			ops.GELUMul(dst, dst, branch[r*n+lo:r*n+hi])
 		case p.bias != nil:
 			ops.Add(dst, p.bias[lo:hi])
-		case t.check && !finite(dst):
+		case t.check && !ops.Finite(dst):
 			t.found.Store(true)
 		}
 		if p.gated != nil && p.gated.quantized() {
@@ -270,16 +269,4 @@ func (t *productTask) groups(w *weight, from, to, r, n int, out []float32, ldo i
 	x := t.x.quants[r*t.cols:]
 	meta := t.x.meta[r*t.cols/kernels.BlockColumns:]
 	t.b.ops.MatMul(w.packer.form, out, ldo, packed, to-from, x, meta, n, t.cols)
-}
-
-// finite tells whether no value is NaN or infinite: both have all bits of the
-// exponent set.
-func finite(x []float32) bool {
-	const exponent = 0xff << 23
-	for _, v := range x {
-		if math.Float32bits(v)&exponent == exponent {
-			return false
-		}
-	}
-	return true
 }

@@ -11,6 +11,7 @@ func rowFile() *file {
 	dot(f)
 	maximum(f)
 	index(f)
+	finite(f)
 	elementwise(f)
 	expSum(f)
 	expSum512(f)
@@ -199,6 +200,25 @@ func index(f *file) {
 	f.op("BSFL DX, DX")
 	f.op("ADDQ DX, BX")
 	f.op("MOVQ BX, %s", f.arg("ret"))
+	f.end()
+}
+
+// finite looks for exponents of ones only, which NaN and infinities have.
+func finite(f *file) {
+	f.begin("finiteAVX2", "returns 1 if no element is NaN or infinite, else 0.", "x *float32, n int", "int")
+	f.load("x", "SI", "n", "CX")
+	f.op("VMOVUPS %s, Y14", f.every("infinity", 0x7f800000))
+	f.op("VPXOR Y1, Y1, Y1")
+	vectors(f, []string{"SI"}, func(m memory) {
+		m.load("SI", "Y0")
+		f.op("VPAND Y14, Y0, Y0")
+		f.op("VPCMPEQD Y14, Y0, Y0")
+		f.op("VPOR Y0, Y1, Y1")
+	})
+	f.op("XORL AX, AX")
+	f.op("VPTEST Y1, Y1")
+	f.op("SETEQ AX")
+	f.op("MOVQ AX, %s", f.arg("ret"))
 	f.end()
 }
 
