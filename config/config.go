@@ -192,6 +192,8 @@ func (c *Config) Validate() error {
 		"engine.cublaslt: on needs a GPU, and engine.device is cpu; use off or auto, or engine.device: cuda")
 	check(!strings.HasPrefix(c.Device.Name, "cuda") || c.Device.KVCacheType == "f16",
 		"engine.kv_cache_type: %s is not supported on %s; use f16, or engine.device: cpu", c.Device.KVCacheType, c.Device.Name)
+	check(c.Device.KVCacheType != "q8_0" || c.Engine.BlockSize >= 16,
+		"engine.block_size: %d is too small for engine.kv_cache_type q8_0, whose keys lie in groups of 16; use 16 or 32, or f16", c.Engine.BlockSize)
 	method := c.Engine.Speculative.Method
 	check(c.Host.Metrics.SpecDecode == "none" || method != engine.SpeculativeNone,
 		"metrics.spec_decode: %s needs speculative decoding, and engine.speculative.method is none; set it to ngram (--speculative-method), or use none", c.Host.Metrics.SpecDecode)
