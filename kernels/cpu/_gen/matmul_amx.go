@@ -163,8 +163,8 @@ const tileSums, tileActivations, tileCodes = 0, 2, 4
 //
 // The accumulators are Z0 … Z15. A product takes some 120 cycles from the loads of its tiles to
 // sums in vectors, so it is begun three blocks ahead, which may be the next tile's: a turn
-// multiplies the second next block, loads the third, adds the sums of its own and stores the
-// second next's.
+// multiplies the second next block, adds the sums of its own, loads the third meanwhile and
+// stores the second next's.
 //
 // For some 150 to 400 cycles after an instruction of AMX, port 5 takes neither multiplications
 // nor conversions of 512 bits, but additions. So integer additions of magic and
@@ -198,13 +198,15 @@ func multiplyAMX(f *file, kind string) {
 	f.load("weights", "SI", "blocks", "CX")
 	f.label("block")
 	multiplyTiles(f, kind)
-	loadTiles(f, kind, "ahead")
 	f.op("VMOVUPS %d(SI), Z16", recordFirst)
 	if kind != "Plain" {
 		f.op("VMOVUPS %d(SI), Z17", recordSecond)
 	}
 	for token := range 16 {
 		addSums(f, kind, token)
+		if token == 7 { // between them, so that the loads of tiles are not all at once
+			loadTiles(f, kind, "ahead")
+		}
 	}
 	storeSums(f, kind)
 	f.op("ADDQ $%d, SI", recordBytes)
