@@ -1,9 +1,12 @@
 package backendtest
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
+	"github.com/wasmeter/wasmeter/engine/gguf"
 )
 
 // attentionShape is a test of Store and Attend.
@@ -34,8 +37,9 @@ var attentionShapes = []attentionShape{
 }
 
 // attend fills a cache step by step and returns the attention of the last step.
-// Block tables are out of order, and a first layer holds other values.
-func attend(d *device, rows int, s attentionShape) []float32 {
+// Block tables are out of order, and a first layer holds other values. The queries may be
+// such as have 8 bits.
+func attend(d *device, rows int, s attentionShape, eightBits bool) []float32 {
 	const layers = 2
 	var tables [][]int32
 	total := 0
@@ -52,9 +56,6 @@ func attend(d *device, rows int, s attentionShape) []float32 {
 	}
 	kv, err := d.b.NewKV(backend.KVShape{Layers: layers, Blocks: total, BlockSize: s.blockSize, Heads: s.kvHeads, HeadDim: s.headDim})
 	if err != nil {
-		if s.blockSize < 16 {
-			d.t.Skipf("the backend refuses blocks of %d positions: %v", s.blockSize, err)
-		}
 		d.t.Fatal(err)
 	}
 	fill := func(batch *backend.Batch) {
@@ -85,9 +86,42 @@ func attend(d *device, rows int, s attentionShape) []float32 {
 	}
 	batch.Sample = count(batch.Rows())
 	fill(batch)
-	q, out := d.input(s.heads*s.headDim), d.tensor(s.heads*s.headDim)
+	var q backend.Tensor
+	if eightBits {
+		q = d.eightBits(s.heads, s.headDim)
+	} else {
+		q = d.input(s.heads * s.headDim)
+	}
+	out := d.tensor(s.heads * s.headDim)
 	d.b.Attend(out, q, kv, 1, float32(2/math.Sqrt(float64(s.headDim))), s.window)
 	return d.read(out)
+}
+
+// eightBits is input of heads whose values are 127 or fewer steps from 0, each 32 of a head
+// with a step of their own, which the largest has 127 of.
+func (d *device) eightBits(heads, headDim int) backend.Tensor {
+	d.t.Helper()
+	table := randomTensor(d.rng, "random", gguf.F32, 1, uint64(heads*headDim), MaxRows)
+	values := make([]float32, heads*headDim*MaxRows)
+	if err := gguf.Dequantize(values, table.Data, gguf.F32); err != nil {
+		d.t.Fatal(err)
+	}
+	table.Data = table.Data[:0]
+	for head := range slices.Chunk(values, headDim) {
+		for block := range slices.Chunk(head, 32) {
+			step := max(slices.Max(block), -slices.Min(block)) / 127
+			for _, v := range block {
+				table.Data = binary.LittleEndian.AppendUint32(table.Data, math.Float32bits(step*float32(math.RoundToEven(float64(v/step)))))
+			}
+		}
+	}
+	w, err := d.b.NewWeight(table)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	x := d.tensor(heads * headDim)
+	d.b.Embed(x, w, 1)
+	return x
 }
 
 // count returns 0 … n-1.

@@ -22,6 +22,10 @@ type Tolerance struct {
 	Float float64
 	// Cache is for attention, which reads keys and values in the cache's type.
 	Cache float64
+	// QuantizedCache tells that the cache, and queries beside it, are of 8 bits, and that a
+	// block has 16 positions at least. Queries are such then as have 8 bits, so that Cache is
+	// for keys and values alone.
+	QuantizedCache bool
 	// Quantized is for products with quantised weights, whose other operand a
 	// backend may quantise as well.
 	Quantized float64
@@ -213,7 +217,10 @@ func operations(tolerance Tolerance) []operation {
 			add("products "+t.String(), allowed, func(d *device) []float32 { return products(d, rows, t) })
 		}
 		for _, shape := range attentionShapes {
-			add("attend "+shape.name, tolerance.Cache, func(d *device) []float32 { return attend(d, rows, shape) })
+			if tolerance.QuantizedCache {
+				shape.blockSize = max(shape.blockSize, 16)
+			}
+			add("attend "+shape.name, tolerance.Cache, func(d *device) []float32 { return attend(d, rows, shape, tolerance.QuantizedCache) })
 		}
 	}
 	return ops

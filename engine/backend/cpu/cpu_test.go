@@ -2,7 +2,6 @@ package cpu_test
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/wasmeter/wasmeter/engine/backend"
@@ -38,10 +37,10 @@ func openKV(t *testing.T, threads int, level kernels.Level, kvType string) *cpu.
 var tolerance = backendtest.Tolerance{Float: 2e-5, Cache: 8e-3, Quantized: 0.04, Model: 0.25}
 
 func TestSuite(t *testing.T) {
-	// Keys and values of 8 bits err by up to 1/254 of the largest of 32: 0.08. So do the
-	// queries then, by which the error of a score, a sum of many, grows √2 times.
+	// Keys and values of 8 bits err by up to 1/254 of the largest of 32. What queries do is
+	// TestQuantizedAttention's.
 	rough := tolerance
-	rough.Cache = 0.08 * math.Sqrt2
+	rough.Cache, rough.QuantizedCache = 0.08, true
 	for _, c := range []struct {
 		threads   int
 		kvType    string
