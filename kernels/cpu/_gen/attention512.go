@@ -12,8 +12,8 @@ const ahead512 = 8192
 // scores512 is scores with the 32 registers of AVX-512, for a multiple of four keys and up to
 // six queries. A vector stays one of eight values of a key, because a score has eight sums.
 // Twice the width would gain nothing: a Zen 4 core does two multiply-adds of 256 bits in a
-// cycle, or one of 512. Eight keys at a time would take eight lines of 4 KiB apart from each
-// other, which a Granite Rapids core reads at 15 GB/s, and four at 26.
+// cycle, or one of 512. There are registers for eight keys and three queries, but a Granite
+// Rapids core streams keys at 15 GB/s so, and at 26 by fours.
 //
 //	SI keys   R10, R11  1 and 3 keys in bytes  R9 what is read ahead
 //	DX query  R8 a query in bytes
