@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,11 +52,7 @@ Times are this machine's, of one goroutine; a busy machine shows in p99 and max.
 					return fmt.Errorf("%s: %w", frames, err)
 				}
 			}
-			if options.Model == "" {
-				if options.Model, err = servedName(how.setting); err != nil {
-					return err
-				}
-			}
+			options.Model = cmp.Or(options.Model, how.model)
 			report, err := bench.Run(c.Context(), offlineHost(), spec, options)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)

@@ -19,6 +19,7 @@ type offline struct {
 	setting string // of --plugin-config
 	entry   string // of --plugin
 	fuel    int64
+	model   string // that spec found in the YAML file, by its first name; empty: none
 }
 
 const settingUsage = "a JSON `object`, or the server's YAML file, whose entry for the plugin says configuration, grants, fuel and match"
@@ -47,6 +48,9 @@ func (o *offline) spec(file, setting string) (plugin.Spec, error) {
 			return spec, fmt.Errorf("%s: %w", setting, err)
 		}
 		spec = entry.Spec
+		if names := c.Model.ServedNames; len(names) > 0 {
+			o.model = names[0]
+		}
 	}
 	if spec.Path = file; strings.HasPrefix(file, builtinPrefix) {
 		builtin, found := plugins.Find(strings.TrimPrefix(file, builtinPrefix))
@@ -62,19 +66,6 @@ func (o *offline) spec(file, setting string) (plugin.Spec, error) {
 		spec.Fuel = o.fuel
 	}
 	return spec, nil
-}
-
-// servedName is the first name of the model of a server's YAML file; empty if the setting
-// is none, or the file names no model.
-func servedName(setting string) (string, error) {
-	if setting = strings.TrimSpace(setting); setting == "" || setting[0] == '{' {
-		return "", nil
-	}
-	c, err := config.Load(config.Sources{File: setting})
-	if err != nil || len(c.Model.ServedNames) == 0 {
-		return "", err
-	}
-	return c.Model.ServedNames[0], nil
 }
 
 // builtinPrefix stands before the name of a plugin that is part of the program,
