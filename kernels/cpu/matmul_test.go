@@ -102,6 +102,9 @@ func TestMatMul(t *testing.T) {
 	})
 }
 
+// tokenCounts are cut into tiles of four, of eight, and AMX's, with one or more over.
+var tokenCounts = []int{5, 9, 41}
+
 // TestMatMulExtremes drives the integer sums to their bounds, where 16-bit steps would
 // saturate: every weight and activation at its largest, Q8_0's -128 included.
 func TestMatMulExtremes(t *testing.T) {
@@ -109,7 +112,7 @@ func TestMatMulExtremes(t *testing.T) {
 		for _, f := range formats {
 			for _, quant := range []byte{0x00, 0xff, 0x80, 0x81, 0x7f, 0xf0, 0x0f} {
 				for _, sign := range []float32{1, -1, 0} {
-					const rows, tokens = 16, 41
+					const rows = 16
 					k := f.wide(64)
 					src := bytes.Repeat([]byte{quant}, rows*k/f.columns()*f.srcBlock)
 					for b := 0; b < len(src); b += f.srcBlock {
@@ -119,24 +122,26 @@ func TestMatMulExtremes(t *testing.T) {
 					if err := f.pack(w, src, rows, k); err != nil {
 						t.Fatal(err)
 					}
-					x := make([]float32, tokens*k)
-					for i := range x {
-						x[i] = sign * 127
-						if sign == 0 { // alternate
-							x[i] = 127 - 254*float32(i%2)
+					for _, tokens := range tokenCounts {
+						x := make([]float32, tokens*k)
+						for i := range x {
+							x[i] = sign * 127
+							if sign == 0 { // alternate
+								x[i] = 127 - 254*float32(i%2)
+							}
 						}
-					}
-					q, meta := make([]int8, len(x)), make([]Meta, len(x)/32)
-					o.Quantize(q, meta, x)
-					out := make([]float32, tokens*rows)
-					o.MatMul(f.form, out, rows, w, 1, q, meta, tokens, k)
-					for i, got := range out {
-						want := 0.0 // small integers: exact in every order
-						for j, v := range f.row(src, i%rows, k) {
-							want += v * float64(x[i/rows*k+j])
-						}
-						if float64(got) != want {
-							t.Fatalf("%s quants %#x, sign %g: got %g, want %g", f.name, quant, sign, got, want)
+						q, meta := make([]int8, len(x)), make([]Meta, len(x)/32)
+						o.Quantize(q, meta, x)
+						out := make([]float32, tokens*rows)
+						o.MatMul(f.form, out, rows, w, 1, q, meta, tokens, k)
+						for i, got := range out {
+							want := 0.0 // small integers: exact in every order
+							for j, v := range f.row(src, i%rows, k) {
+								want += v * float64(x[i/rows*k+j])
+							}
+							if float64(got) != want {
+								t.Fatalf("%s quants %#x, sign %g: got %g, want %g", f.name, quant, sign, got, want)
+							}
 						}
 					}
 				}
@@ -151,15 +156,17 @@ func TestMatMulAlone(t *testing.T) {
 	eachLevel(t, func(t *testing.T, o *Ops) {
 		r := random()
 		for _, f := range formats {
-			p := newProblem(t, f, r, 64, 320, 41)
-			whole := p.product(o)
-			groupBytes := len(p.w) / p.groups
-			for token := range p.tokens {
-				for g := range p.groups {
-					alone := make([]float32, 16)
-					o.MatMul(f.form, alone, 16, p.w[g*groupBytes:], 1, p.x[token*p.k:], p.meta[token*p.k/32:], 1, p.k)
-					if err := sameBits(alone, whole[token*p.ldo+16*g:][:16]); err != nil {
-						t.Fatalf("%v: group %d, token %d: %v", p, g, token, err)
+			for _, tokens := range tokenCounts {
+				p := newProblem(t, f, r, 64, 320, tokens)
+				whole := p.product(o)
+				groupBytes := len(p.w) / p.groups
+				for token := range p.tokens {
+					for g := range p.groups {
+						alone := make([]float32, 16)
+						o.MatMul(f.form, alone, 16, p.w[g*groupBytes:], 1, p.x[token*p.k:], p.meta[token*p.k/32:], 1, p.k)
+						if err := sameBits(alone, whole[token*p.ldo+16*g:][:16]); err != nil {
+							t.Fatalf("%v: group %d, token %d: %v", p, g, token, err)
+						}
 					}
 				}
 			}
@@ -172,15 +179,17 @@ func TestMatMulNaN(t *testing.T) {
 	eachLevel(t, func(t *testing.T, o *Ops) {
 		r := random()
 		for _, f := range formats {
-			p := newProblem(t, f, r, 16, 96, 41)
-			x := normals(r, p.tokens*p.k)
-			x[20*p.k+40] = float32(math.Inf(1))
-			o.Quantize(p.x, p.meta, x)
-			out := p.product(o)
-			for token := range p.tokens {
-				for row := range p.rows {
-					if got := out[token*p.ldo+row]; (got != got) != (token == 20) {
-						t.Fatalf("%v: row %d, token %d: got %g", p, row, token, got)
+			for _, tokens := range tokenCounts {
+				p := newProblem(t, f, r, 16, 96, tokens)
+				x := normals(r, p.tokens*p.k)
+				x[tokens/2*p.k+40] = float32(math.Inf(1))
+				o.Quantize(p.x, p.meta, x)
+				out := p.product(o)
+				for token := range p.tokens {
+					for row := range p.rows {
+						if got := out[token*p.ldo+row]; (got != got) != (token == tokens/2) {
+							t.Fatalf("%v: row %d, token %d: got %g", p, row, token, got)
+						}
 					}
 				}
 			}
